@@ -1,0 +1,22 @@
+"""What a session found out about one benchmark: the measurement, the decision, and what it was compared with."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pytest_gpuperf.compare.verdict import Decision
+from pytest_gpuperf.measure.plan import BenchmarkId, Identity
+from pytest_gpuperf.measure.samples import RunRecord, Trials
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One benchmark's runs in this session and the decision on them."""
+
+    benchmark: BenchmarkId
+    identity: Identity
+    runs: tuple[RunRecord, ...]
+    """This session's runs, the plugin's own process first."""
+    trials: tuple[Trials, ...] = ()
+    """Raw samples of the same runs, where they were kept."""
+    decision: Decision
+    group: str = ""

@@ -1,0 +1,56 @@
+"""The verdicts, and the decision that carries one with its evidence."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+Verdict = Literal["regressed", "improved", "unchanged", "inconclusive", "new", "missing", "incomparable"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The levels that a decision is held to."""
+
+    min_effect: float = 0.01
+    """Slower by less than this share never fails."""
+    detectable: float = 0.05
+    """What must be ruled out to say `unchanged`."""
+    alpha: float = 1e-3
+    screen_alpha: float = 0.10
+    gated: int = 1
+    """How many benchmarks this session gates: the Welch test's family-wise level is 0.05 over this."""
+    min_runs: int = 5
+    """Fewer runs on either side never gate."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A verdict with its evidence. Ratios are new time over baseline time: above 1 is slower."""
+
+    verdict: Verdict
+    reason: str
+    """One sentence: why this verdict; for `inconclusive` also what would resolve it."""
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    """95 % interval of the ratio."""
+    p_welch: float | None = None
+    p_rank: float | None = None
+    p_scipy: float | None = None
+    """scipy's own Welch test on the same values, beside ours."""
+    raw_ratio: float | None = None
+    """The ratio without clock adjustment."""
+    clock_sensitivity: float | None = None
+    baseline_runs: int = 0
+    new_runs: int = 0
+    baseline_mean_us: float | None = None
+    new_mean_us: float | None = None
+    baseline_clock_ghz: float | None = None
+    new_clock_ghz: float | None = None
+    smallest_visible_ratio: float | None = None
+    """The smallest slowdown this comparison finds with 95 % power."""
+    provisional: bool = False
+    """True where the baseline comes from one session only."""
+    findings: tuple[str, ...] = ()
+    """What else changed: peak memory, kernels, driver, versions, clocks."""

@@ -1,0 +1,1 @@
+"""Time a callable: warm-up, trials, clocks, timers and back ends."""

@@ -1,0 +1,76 @@
+"""What is to be measured: the benchmark's identity, its workload, and how to time it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import msgspec
+
+KEY_LIMIT_CHARACTERS = 120
+NODE_ID_LIMIT_CHARACTERS = 240
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+
+
+def _printable(text: str) -> str:
+    """`text` with lone surrogates and control characters escaped, so that it is strict JSON and safe on a terminal."""
+    safe = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in safe)
+
+
+def _bounded(text: str, limit_characters: int, digest_of: str) -> str:
+    if len(text) <= limit_characters:
+        return text
+    suffix = f"~{_digest(digest_of)}"
+    return text[: limit_characters - len(suffix)] + suffix
+
+
+class BenchmarkId(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """Which benchmark: the test's node id (relative to rootdir, bounded) and the name within the test ("" for one)."""
+
+    node_id: str
+    name: str = ""
+
+    @classmethod
+    def of(cls, node_id: str, name: str = "") -> BenchmarkId:
+        """Build the id of a test's benchmark; ids of any length and alphabet give bounded, printable, unique ones."""
+        return cls(
+            node_id=_bounded(_printable(node_id), NODE_ID_LIMIT_CHARACTERS, node_id),
+            name=_bounded(_printable(name), NODE_ID_LIMIT_CHARACTERS, name),
+        )
+
+    @property
+    def label(self) -> str:
+        """How people are told of it: the node id, and the name where the test has several."""
+        return f"{self.node_id} ({self.name})" if self.name else self.node_id
+
+    @property
+    def key(self) -> str:
+        """A short, unique name of ASCII letters, digits, `.`, `_` and `-`, fit for a file or a JSON key."""
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", self.label)
+        if plain == self.label and len(plain) <= KEY_LIMIT_CHARACTERS:
+            return plain
+        digest = _digest(f"{self.node_id}\0{self.name}")
+        return f"{plain[: KEY_LIMIT_CHARACTERS - 13].strip('-')}-{digest}"
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the call works on: tensor arguments (`float32[4096,1024]@cuda`), stated bytes moved and operations."""
+
+    arguments: str = ""
+    bytes_moved: float | None = None
+    flops: float | None = None
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What must agree before two results may be compared: the timer with its cache mode, and the workload.
+
+    The machine model is the third; it is the key under which results are stored.
+    """
+
+    timer: str
+    cache: str
+    workload: Workload

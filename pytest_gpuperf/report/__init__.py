@@ -1,0 +1,1 @@
+"""Records turned into text; nothing here writes to a terminal."""
