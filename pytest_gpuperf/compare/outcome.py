@@ -9,7 +9,7 @@ from pytest_gpuperf.measure.plan import BenchmarkId, Identity
 from pytest_gpuperf.measure.samples import RunRecord, Trials
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One benchmark's runs in this session and the decision on them."""
 
     benchmark: BenchmarkId
@@ -20,3 +20,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Raw samples of the same runs, where they were kept."""
     decision: Decision
     group: str = ""
+    ceiling_share: float | None = None
+    """Achieved rate over the ceiling measured on this machine (1 = speed of light); None where unknown."""
