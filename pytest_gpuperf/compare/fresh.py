@@ -1,0 +1,284 @@
+"""Fresh processes: run chosen tests once more, each time in a new interpreter, and gather what they measured.
+
+The parent writes a request (which tests, in which random order) into a folder, starts the same pytest command with
+`--gpuperf-fresh-worker=FOLDER`, and reads the events that the worker appends there. An event is complete when its line
+is, so that a worker killed in the middle loses at most the test it was in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from pytest_gpuperf.measure.plan import BenchmarkId, Identity
+from pytest_gpuperf.measure.samples import RunRecord, Trials
+
+POLL_SECONDS = 0.02
+EXIT_GRACE_SECONDS = 30.0
+LOG_TAIL_LINES = 25
+
+
+class TestStarted(msgspec.Struct, frozen=True, tag="started"):
+    """The worker has begun the test with this index in the request."""
+
+    index: int
+
+
+class BenchmarkMeasured(msgspec.Struct, frozen=True, tag="measured", kw_only=True):
+    """One benchmark of a test that passed."""
+
+    index: int
+    benchmark: BenchmarkId
+    identity: Identity
+    record: RunRecord
+    trials: Trials
+
+
+class TestFinished(msgspec.Struct, frozen=True, tag="finished", kw_only=True):
+    """The worker is done with the test, teardown included."""
+
+    index: int
+    outcome: Literal["passed", "failed", "skipped"]
+    text: str = ""
+
+
+Event = TestStarted | BenchmarkMeasured | TestFinished
+
+REQUEST_FILE = "request.json"
+EVENTS_FILE = "events.jsonl"
+LOG_FILE = "log.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a worker is asked to run."""
+
+    node_ids: tuple[str, ...]
+    seed: int
+
+    def write(self, folder: Path) -> None:
+        """Store the request; node ids may hold what no strict encoding takes, so they are escaped to ASCII."""
+        content = json.dumps({"node_ids": self.node_ids, "seed": self.seed}, ensure_ascii=True)
+        (folder / REQUEST_FILE).write_text(content, encoding="ascii")
+
+    @classmethod
+    def read(cls, folder: Path) -> Request:
+        """Load the request that `write` stored."""
+        content = json.loads((folder / REQUEST_FILE).read_text(encoding="ascii"))
+        return cls(node_ids=tuple(content["node_ids"]), seed=content["seed"])
+
+
+class EventWriter:
+    """The worker's end: appends events, each flushed as one line."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = (folder / EVENTS_FILE).open("ab")
+
+    def write(self, event: Event) -> None:
+        """Append one event."""
+        self._file.write(msgspec.json.encode(event) + b"\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class EventReader:
+    """The parent's end: yields the events completed since the last look."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / EVENTS_FILE
+        self._decoder = msgspec.json.Decoder(TestStarted | BenchmarkMeasured | TestFinished)
+        self._offset = 0
+
+    def new(self) -> Iterator[Event]:
+        """Yield events whose line is complete."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._offset += len(line)
+                yield self._decoder.decode(line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshCommand:
+    """How to start the worker: the command without the worker option, and where."""
+
+    head: tuple[str, ...]
+    """Interpreter and how it starts pytest."""
+    arguments: tuple[str, ...]
+    """pytest's own arguments, of which the part behind a `--` stays last."""
+    cwd: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def line(self, folder: Path) -> list[str]:
+        """The whole command line of a worker on `folder`."""
+        at = self.arguments.index("--") if "--" in self.arguments else len(self.arguments)
+        worker = f"--gpuperf-fresh-worker={folder}"
+        return [*self.head, *self.arguments[:at], worker, *self.arguments[at:]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a worker may stay silent."""
+
+    start_seconds: float
+    test_seconds: Mapping[str, float]
+    """For each node id; a test not named here gets `start_seconds`."""
+
+    def for_test(self, node_id: str) -> float:
+        """The limit of one test."""
+        return self.test_seconds.get(node_id, self.start_seconds)
+
+
+@dataclass(slots=True)
+class FreshRun:
+    """What one round through the asked tests brought."""
+
+    measured: list[tuple[str, BenchmarkMeasured]] = field(default_factory=list)
+    """Node id and measurement."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """Why a test has no measurement in this round: it failed, was skipped, or its process died or hung."""
+
+
+Progress = Callable[[int, int], None]
+"""Called with the number of tests done and asked in this round."""
+
+
+def run_fresh(
+    command: FreshCommand, node_ids: Sequence[str], *, seed: int, limits: Limits, progress: Progress | None = None
+) -> FreshRun:
+    """Run `node_ids` once in a fresh process, going on in another one past a test that kills or hangs its process."""
+    result = FreshRun()
+    remaining = list(dict.fromkeys(node_ids))
+    asked = len(remaining)
+    while remaining:
+
+        def report(done: int, before: int = asked - len(remaining)) -> None:
+            if progress is not None:
+                progress(before + done, asked)
+
+        worker = _Worker(command, Request(node_ids=tuple(remaining), seed=seed), limits, report)
+        done = worker.run(result)
+        if not done:
+            result.failures.update(dict.fromkeys(remaining, f"the fresh process {worker.ending}"))
+            break
+        remaining = [node_id for node_id in remaining if node_id not in done]
+    return result
+
+
+class _Worker:
+    """One fresh process, from its start to its end."""
+
+    def __init__(self, command: FreshCommand, request: Request, limits: Limits, report: Callable[[int], None]) -> None:
+        self._command = command
+        self._request = request
+        self._limits = limits
+        self._report = report
+        self._done: set[str] = set()
+        self._current: str | None = None
+        self.ending = ""
+
+    def run(self, result: FreshRun) -> set[str]:
+        """Run to the end; return the node ids that are done with, one way or the other."""
+        with tempfile.TemporaryDirectory(prefix="gpuperf-fresh-") as name:
+            folder = Path(name)
+            self._request.write(folder)
+            with (folder / LOG_FILE).open("wb") as log:
+                process = self._start(folder, log.fileno())
+            try:
+                self._follow(process, EventReader(folder), result)
+            finally:
+                _end(process)
+            self._account_for_the_end(process, folder, result)
+        return self._done
+
+    def _start(self, folder: Path, log: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._command.line(folder),
+            cwd=self._command.cwd,
+            env={**os.environ, **self._command.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def _follow(self, process: subprocess.Popen[bytes], events: EventReader, result: FreshRun) -> None:
+        deadline = time.monotonic() + self._limits.start_seconds
+        while True:
+            ended = process.poll() is not None
+            for event in events.new():
+                self._take(event, result)
+                deadline = time.monotonic() + self._allowance()
+            if ended:
+                return
+            if time.monotonic() > deadline:
+                self.ending = "gave no sign of life within its time limit (--gpuperf-fresh-timeout) and was ended"
+                return
+            time.sleep(POLL_SECONDS)
+
+    def _allowance(self) -> float:
+        if self._current is not None:
+            return self._limits.for_test(self._current)
+        if len(self._done) == len(self._request.node_ids):
+            return EXIT_GRACE_SECONDS
+        return self._limits.start_seconds
+
+    def _take(self, event: Event, result: FreshRun) -> None:
+        node_id = self._request.node_ids[event.index]
+        if isinstance(event, TestStarted):
+            self._current = node_id
+        elif isinstance(event, BenchmarkMeasured):
+            result.measured.append((node_id, event))
+        else:
+            if event.outcome != "passed":
+                result.failures[node_id] = f"the test {event.outcome} in a fresh process: {event.text}"
+            self._current = None
+            self._done.add(node_id)
+            self._report(len(self._done))
+
+    def _account_for_the_end(self, process: subprocess.Popen[bytes], folder: Path, result: FreshRun) -> None:
+        if not self.ending:
+            self.ending = _described(process.returncode)
+        if len(self._done) < len(self._request.node_ids):
+            self.ending += f"; the end of its output:\n{_tail(folder / LOG_FILE)}"
+        if self._current is not None:
+            result.failures[self._current] = f"the fresh process measuring it {self.ending}"
+            self._done.add(self._current)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        # The worker leads its own process group: whatever it started goes with it.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _described(returncode: int | None) -> str:
+    if returncode is not None and returncode < 0:
+        try:
+            return f"was killed by {signal.Signals(-returncode).name}"
+        except ValueError:
+            return f"was killed by signal {-returncode}"
+    return f"ended with exit code {returncode}"
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(f"    {line}" for line in lines[-LOG_TAIL_LINES:]) or "    (nothing)"

@@ -1,0 +1,237 @@
+"""Command line, ini file and markers read into frozen settings; the only reader of options."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_gpuperf.settings import (
+    DEFAULT_BASELINE,
+    MARKER_ONLY,
+    PER_BENCHMARK,
+    PER_SESSION,
+    BenchmarkSettings,
+    SessionSettings,
+    Setting,
+    baseline_name,
+    text,
+)
+
+_ABSENT = object()
+_OVERRIDABLE = {**PER_BENCHMARK}
+_NEEDS_MEASURING = ("json", "strict", "fail_on", "override", "force")
+_STORING = ("--gpuperf-save-baseline", "--gpuperf-extend-baseline")
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register every option and ini key."""
+    group = parser.getgroup("gpuperf", "performance regression testing (gpuperf)")
+    _add_actions(group)
+    for setting in (*PER_SESSION.values(), *PER_BENCHMARK.values()):
+        _add_setting(parser, group, setting)
+
+
+def _add_actions(group: pytest.OptionGroup) -> None:
+    add = group.addoption
+    add(
+        "--gpuperf",
+        action="store_true",
+        default=False,
+        dest="gpuperf",
+        help="measure every benchmark, compare it with the stored baseline and fail the tests that got significantly "
+        "slower",
+    )
+    add(
+        "--gpuperf-only",
+        action="store_true",
+        default=False,
+        dest="gpuperf_only",
+        help="deselect the tests that use neither the gpubench fixture nor the perf marker",
+    )
+    for option, what in zip(_STORING, ("replace", "add runs to"), strict=True):
+        add(
+            option,
+            nargs="?",
+            const=DEFAULT_BASELINE,
+            default=None,
+            metavar="NAME",
+            dest=option[2:].replace("-", "_"),
+            help=f"measure in fresh processes and {what} the entries of the tests that ran, in baseline NAME (default: "
+            f"{DEFAULT_BASELINE}); together with --gpuperf, only those whose verdict allows it",
+        )
+    add("--gpuperf-json", metavar="PATH", default=None, dest="gpuperf_json", help="write all results and raw trials")
+    add(
+        "--gpuperf-override",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="gpuperf_override",
+        help="set a benchmark setting whatever markers, options and ini say, for a quick look (repeatable)",
+    )
+    add(
+        "--gpuperf-force",
+        action="store_true",
+        default=False,
+        dest="gpuperf_force",
+        help="store results even if they were measured under a debugger, a profiler or CUDA_LAUNCH_BLOCKING=1",
+    )
+    add("--gpuperf-fresh-worker", default=None, dest="gpuperf_fresh_worker", help=_hidden())
+
+
+def _hidden() -> str:
+    import argparse
+
+    return argparse.SUPPRESS
+
+
+def _add_setting(parser: pytest.Parser, group: pytest.OptionGroup, setting: Setting) -> None:
+    extra: dict[str, Any] = {"action": "store_true"} if setting.flag else {"metavar": setting.metavar}
+    group.addoption(
+        setting.option,
+        default=None,
+        dest=setting.ini,
+        help=f"{setting.help} (default: {setting.default_text})",
+        **extra,
+    )
+    parser.addini(setting.ini, f"{setting.help} (default: {setting.default_text})", default=None)
+
+
+def spell_out_storing_options(args: list[str]) -> None:
+    """Give a bare `--gpuperf-save-baseline` its default name in place, so that it does not swallow a path after it."""
+    for index, argument in enumerate(args):
+        if argument == "--":
+            return
+        if argument in _STORING:
+            args[index] = f"{argument}={DEFAULT_BASELINE}"
+
+
+class Options:
+    """The settings of one pytest process, resolved; errors name the place a value came from."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._refuse_unknown_ini_keys()
+        self._per_benchmark = dict(self._read(PER_BENCHMARK.values()))
+        self._overrides = dict(self._read_overrides())
+        self.fresh_worker: str | None = config.getoption("gpuperf_fresh_worker")
+        self.session = self._session_settings()
+        self._refuse_options_without_measuring()
+        # Impossible values are errors at start-up even if no test ever asks for them.
+        self.defaults = BenchmarkSettings(**{**self._per_benchmark, **self._overrides})
+
+    def for_markers(self, markers: Iterable[pytest.Mark], node_id: str) -> BenchmarkSettings:
+        """Resolve the settings of the test `node_id`, whose `perf` markers are given closest first."""
+        marked: dict[str, object] = {}
+        for mark in markers:
+            for name, value in self._read_marker(mark, node_id):
+                marked.setdefault(name, value)
+        if not marked:
+            return self.defaults
+        values: dict[str, Any] = {**self._per_benchmark, **marked, **self._overrides}
+        return BenchmarkSettings(**values)
+
+    def _session_settings(self) -> SessionSettings:
+        option = self._config.getoption
+        values: dict[str, Any] = dict(self._read(PER_SESSION.values()))
+        for storing in ("save_baseline", "extend_baseline"):
+            raw = option(f"gpuperf_{storing}")
+            if raw is not None:
+                values[storing] = _parsed(baseline_name, raw, f"option --gpuperf-{storing.replace('_', '-')}")
+        if values.get("save_baseline") and values.get("extend_baseline"):
+            raise pytest.UsageError(
+                "--gpuperf-save-baseline replaces and --gpuperf-extend-baseline adds: give one of them"
+            )
+        if option("gpuperf_json") is not None:
+            values["json"] = _parsed(text, option("gpuperf_json"), "option --gpuperf-json")
+        return SessionSettings(
+            gate=option("gpuperf"), only=option("gpuperf_only"), force=option("gpuperf_force"), **values
+        )
+
+    def _refuse_options_without_measuring(self) -> None:
+        if self.session.measuring:
+            return
+        for name in _NEEDS_MEASURING:
+            if self._config.getoption(f"gpuperf_{name}"):
+                spelled = f"--gpuperf-{name.replace('_', '-')}"
+                raise pytest.UsageError(
+                    f"{spelled} has no effect without --gpuperf: nothing would be measured; add --gpuperf"
+                )
+
+    def _read(self, settings: Iterable[Setting]) -> Iterator[tuple[str, Any]]:
+        for setting in settings:
+            raw = self._config.getoption(setting.ini)
+            place = f"option {setting.option}"
+            if raw is None:
+                raw = _ini_value(self._config, setting.ini)
+                place = f"ini key {setting.ini} in {self._config.inipath}"
+            if raw is not None and raw != "":
+                yield setting.name, _parsed(setting.parse, raw, place)
+            elif raw == "" and place.startswith("option"):
+                raise pytest.UsageError(f"{place}: got an empty value")
+
+    def _read_overrides(self) -> Iterator[tuple[str, Any]]:
+        for pair in self._config.getoption("gpuperf_override"):
+            key, equals, value = pair.partition("=")
+            name = key.strip().replace("-", "_")
+            if not equals or name not in _OVERRIDABLE:
+                raise pytest.UsageError(
+                    f"option --gpuperf-override={pair}: expected KEY=VALUE with KEY out of "
+                    f"{', '.join(_OVERRIDABLE)}{_suggestion(name, _OVERRIDABLE)}"
+                )
+            yield name, _parsed(_OVERRIDABLE[name].parse, value, f"option --gpuperf-override={pair}")
+
+    def _read_marker(self, mark: pytest.Mark, node_id: str) -> Iterator[tuple[str, object]]:
+        if mark.args:
+            raise pytest.UsageError(
+                f"{node_id}: the perf marker takes keyword arguments only, such as min_effect=0.03; "
+                f"got {_short(mark.args[0])}"
+            )
+        known = {**PER_BENCHMARK, **MARKER_ONLY}
+        for name, raw in mark.kwargs.items():
+            if name not in known:
+                hint = _suggestion(name, known)
+                raise pytest.UsageError(
+                    f"{node_id}: the perf marker has no argument {name!r}{hint}; it takes {', '.join(known)}"
+                )
+            yield name, _parsed(known[name].parse, raw, f"{node_id}: perf marker argument {name}")
+
+    def _refuse_unknown_ini_keys(self) -> None:
+        known = [setting.ini for setting in (*PER_SESSION.values(), *PER_BENCHMARK.values())]
+        for key in _ini_mapping(self._config):
+            if key.startswith("gpuperf") and key not in known:
+                raise pytest.UsageError(f"{self._config.inipath}: unknown ini key {key!r}{_suggestion(key, known)}")
+
+
+def _parsed(parse: Any, raw: object, place: str) -> Any:
+    try:
+        return parse(raw)
+    except ValueError as error:
+        raise pytest.UsageError(f"{place}: {error}; got {_short(raw)}") from None
+
+
+def _short(value: object) -> str:
+    shown = repr(value) if isinstance(value, str | int | float | bool | tuple | list | None) else type(value).__name__
+    return shown if len(shown) <= 80 else shown[:77] + "..."
+
+
+def _suggestion(name: str, known: Sequence[str] | Mapping[str, object]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _ini_mapping(config: pytest.Config) -> Mapping[str, Any]:
+    # The public `inicfg` is deprecated since pytest 9, and there is no other way to see keys nobody registered.
+    found: Mapping[str, Any] | None = getattr(config, "_inicfg", None)
+    return config.inicfg if found is None else found
+
+
+def _ini_value(config: pytest.Config, key: str) -> object:
+    stored = _ini_mapping(config).get(key)
+    native = getattr(stored, "value", stored)
+    # `[tool.pytest]` keeps TOML's own types, which getini would refuse for a key registered as text.
+    if isinstance(native, bool | int | float | list):
+        return native
+    return config.getini(key)
