@@ -23,9 +23,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """How many benchmarks this session gates: the Welch test's family-wise level is 0.05 over this."""
     min_runs: int = 5
     """Fewer runs on either side never gate."""
+    confirm_runs: int = 7
+    """How many fresh runs a suspect gets; decides what is worth confirming."""
+    memory_tolerance: float = 0.01
+    """Peak memory beyond the baseline's by more than this share (and 64 KiB) fails without a test."""
+    kernel_tolerance: int = 0
+    """So many kernels a call beyond the baseline's are allowed."""
+    interleaved: bool = False
+    """True for A/B: both sides ran in turn on one card, so that raw time counts and sessions do not."""
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A verdict with its evidence. Ratios are new time over baseline time: above 1 is slower."""
 
     verdict: Verdict
@@ -50,6 +58,14 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     new_clock_ghz: float | None = None
     smallest_visible_ratio: float | None = None
     """The smallest slowdown this comparison finds with 95 % power."""
+    spread: float | None = None
+    """Standard deviation between runs, as a share of the time, that the test used."""
+    more_runs: int | None = None
+    """For `inconclusive`: so many further runs would probably settle it; None where no number would."""
+    metric: Literal["time", "peak memory", "kernels"] = "time"
+    """What regressed."""
+    shift_ratio: float | None = None
+    """The suite's shared shift that was taken out of `ratio`; None where none was."""
     provisional: bool = False
     """True where the baseline comes from one session only."""
     findings: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The device and the software around it. Only `model` decides whether results may be compared."""
 
     model: str

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from pytest_gpuperf.settings import BenchmarkSettings
+
+if TYPE_CHECKING:
+    from pytest_gpuperf.measure.backends.base import Timer
+
+Setup = Callable[[], tuple[Sequence[Any], Mapping[str, Any]]]
 
 KEY_LIMIT_CHARACTERS = 120
 NODE_ID_LIMIT_CHARACTERS = 240
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _printable(text: str) -> str:
@@ -21,14 +31,16 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in safe)
 
 
-def _bounded(text: str, limit_characters: int, digest_of: str) -> str:
-    if len(text) <= limit_characters:
+def _bounded(text: str) -> str:
+    """`text` itself where it is printable and short; otherwise what can be shown of it, told apart by a digest."""
+    shown = _printable(text)
+    if shown == text and len(text) <= NODE_ID_LIMIT_CHARACTERS:
         return text
-    suffix = f"~{_digest(digest_of)}"
-    return text[: limit_characters - len(suffix)] + suffix
+    suffix = f"~{_digest(text)}"
+    return shown[: NODE_ID_LIMIT_CHARACTERS - len(suffix)] + suffix
 
 
-class BenchmarkId(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class BenchmarkId(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, order=True):
     """Which benchmark: the test's node id (relative to rootdir, bounded) and the name within the test ("" for one)."""
 
     node_id: str
@@ -37,10 +49,7 @@ class BenchmarkId(msgspec.Struct, frozen=True, kw_only=True, order=True):
     @classmethod
     def of(cls, node_id: str, name: str = "") -> BenchmarkId:
         """Build the id of a test's benchmark; ids of any length and alphabet give bounded, printable, unique ones."""
-        return cls(
-            node_id=_bounded(_printable(node_id), NODE_ID_LIMIT_CHARACTERS, node_id),
-            name=_bounded(_printable(name), NODE_ID_LIMIT_CHARACTERS, name),
-        )
+        return cls(node_id=_bounded(node_id), name=_bounded(name))
 
     @property
     def label(self) -> str:
@@ -54,10 +63,10 @@ class BenchmarkId(msgspec.Struct, frozen=True, kw_only=True, order=True):
         if plain == self.label and len(plain) <= KEY_LIMIT_CHARACTERS:
             return plain
         digest = _digest(f"{self.node_id}\0{self.name}")
-        return f"{plain[: KEY_LIMIT_CHARACTERS - 13].strip('-')}-{digest}"
+        return f"{plain[: KEY_LIMIT_CHARACTERS - 13]}-{digest}".strip("-")
 
 
-class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What the call works on: tensor arguments (`float32[4096,1024]@cuda`), stated bytes moved and operations."""
 
     arguments: str = ""
@@ -65,7 +74,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flops: float | None = None
 
 
-class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What must agree before two results may be compared: the timer with its cache mode, and the workload.
 
     The machine model is the third; it is the key under which results are stored.
@@ -74,3 +83,18 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timer: str
     cache: str
     workload: Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one measurement is to do."""
+
+    benchmark: BenchmarkId
+    settings: BenchmarkSettings = field(default_factory=BenchmarkSettings)
+    workload: Workload = field(default_factory=Workload)
+    setup: Setup | None = None
+    """Called before every call, outside the timed region; its result `(args, kwargs)` is passed to the call."""
+    timer: Timer | None = None
+    """The timer to use; None for the back end's own choice by `settings.timer`."""
+    session: str = ""
+    """Id of the session that the run record is filed under."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Trials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Trials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The raw samples of one run of one benchmark, in the order taken; all arrays have one item a trial."""
 
     times_us: tuple[float, ...]
@@ -17,7 +17,7 @@ class Trials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The host's time to dispatch each call; empty where it is the time itself."""
 
 
-class DeviceState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeviceState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The device around a run, as far as it can be read (NVML): worst or mean over the batches."""
 
     sm_clock_ghz: float | None = None
@@ -27,7 +27,7 @@ class DeviceState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     other_processes: int = 0
 
 
-class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One benchmark in one process run: the unit of replication. Times are of one call, in microseconds."""
 
     session: str = ""
@@ -48,6 +48,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Geometric mean of the trials' SM clocks; None where the clock was not metered."""
     batches: tuple[tuple[float, float], ...] = ()
     """(log median time, log mean clock in GHz) of each batch, from which the clock sensitivity is estimated."""
+    resolution_us: float = 0.0
+    """The smallest step between two trials that differ: the timer's tick, where it has a coarse one."""
     host_us: float | None = None
     peak_memory_bytes: int | None = None
     kernels: tuple[str, ...] | None = None
