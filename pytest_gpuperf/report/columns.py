@@ -11,7 +11,7 @@ from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.report import units
 
 
-def _mean_over_runs(outcome: Outcome, value: Callable[[RunRecord], float | None]) -> float | None:
+def mean_over_runs(outcome: Outcome, value: Callable[[RunRecord], float | None]) -> float | None:
     """The mean of one figure over an outcome's runs; None where no run has it."""
     known = [number for number in map(value, outcome.runs) if number is not None]
     return math.fsum(known) / len(known) if known else None
@@ -19,12 +19,17 @@ def _mean_over_runs(outcome: Outcome, value: Callable[[RunRecord], float | None]
 
 def mean_us(outcome: Outcome) -> float | None:
     """The headline figure: the mean time over this session's runs."""
-    return _mean_over_runs(outcome, lambda run: run.mean_us)
+    return mean_over_runs(outcome, lambda run: run.mean_us)
+
+
+def peak_memory_bytes(outcome: Outcome) -> int | None:
+    """The largest peak of any of this session's runs; None where it was not recorded."""
+    return max((run.peak_memory_bytes for run in outcome.runs if run.peak_memory_bytes is not None), default=None)
 
 
 def _error(outcome: Outcome) -> str:
     mean = mean_us(outcome)
-    half_width_us = _mean_over_runs(outcome, lambda run: run.half_width_us)
+    half_width_us = mean_over_runs(outcome, lambda run: run.half_width_us)
     return units.UNKNOWN if mean is None or half_width_us is None else units.half_width(half_width_us, mean)
 
 
@@ -48,7 +53,7 @@ class Column:
 
 
 def _time(value: Callable[[RunRecord], float | None]) -> Callable[[Outcome], str]:
-    return lambda outcome: units.time(_mean_over_runs(outcome, value))
+    return lambda outcome: units.time(mean_over_runs(outcome, value))
 
 
 COLUMNS: dict[str, Column] = {
@@ -62,8 +67,8 @@ COLUMNS: dict[str, Column] = {
     "trials": Column("trials", lambda outcome: str(sum(run.trials for run in outcome.runs))),
     "runs": Column("runs", _runs),
     "host": Column("host", _time(lambda run: run.host_us)),
-    "clock": Column("clock", lambda outcome: units.clock(_mean_over_runs(outcome, lambda run: run.clock_ghz))),
-    "memory": Column("memory", lambda outcome: units.size(_mean_over_runs(outcome, lambda run: run.peak_memory_bytes))),
+    "clock": Column("clock", lambda outcome: units.clock(mean_over_runs(outcome, lambda run: run.clock_ghz))),
+    "memory": Column("memory", lambda outcome: units.size(peak_memory_bytes(outcome))),
     "ratio": Column("vs baseline", _change),
     "verdict": Column("verdict", lambda outcome: outcome.decision.verdict, "left"),
     "share": Column("of peak", lambda outcome: units.percent(outcome.ceiling_share)),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.compare.verdict import VERDICTS
 from pytest_gpuperf.report import units
 from pytest_gpuperf.report.columns import COLUMN_NAMES, COLUMNS, DEFAULT_COLUMNS, Column, mean_us
-from pytest_gpuperf.report.names import display_width, short_names, shorten, split_node_id
+from pytest_gpuperf.report.layout import name_table
+from pytest_gpuperf.report.names import shorten, split_node_id
 
-NARROWEST_NAME = 16
-_GAP = 2
 _ANSI = {
     "regressed": "31;1",
     "improved": "32",
@@ -27,7 +27,7 @@ def _number_last(value: float | None) -> float:
     return math.inf if value is None else value
 
 
-SORTS: dict[str, Callable[[Outcome], object]] = {
+SORTS: dict[str, Callable[[Outcome], Any]] = {
     "order": lambda _: 0,
     "name": lambda outcome: outcome.benchmark.label,
     "mean": lambda outcome: _number_last(mean_us(outcome)),
@@ -60,24 +60,24 @@ def results_table(
     outcomes: Sequence[Outcome],
     *,
     sort: str = "order",
-    group_by: str = "group",
-    columns: Sequence[str] | None = None,
+    group_by: str = "none",
+    columns: Sequence[str] = (),
     width: int = 80,
     color: bool = False,
 ) -> str:
     """Render outcomes as a table of at most `width` columns, by shortening names; "" for no outcomes.
 
     `sort`: one of `SORTS`. `group_by`: one of `GROUPS`; a group's rows stand under its heading line.
-    `columns`: from `COLUMN_NAMES`, in order (the name always comes first); None leaves out default columns that
-    would be empty. Raises ValueError for an unknown one.
+    `columns`: from `COLUMN_NAMES`, in order (the name always comes first); none given are the default ones, without
+    those that would be empty. Raises ValueError for an unknown one.
     """
     check_choice("sort", sort, tuple(SORTS))
     check_choice("group-by", group_by, tuple(GROUPS))
-    for column in columns or ():
+    for column in columns:
         check_choice("column", column, COLUMN_NAMES)
     if not outcomes:
         return ""
-    groups = _grouped(sorted(outcomes, key=SORTS[sort]), GROUPS[group_by])  # type: ignore[arg-type]
+    groups = _grouped(sorted(outcomes, key=SORTS[sort]), GROUPS[group_by])
     rows = [outcome for members in groups.values() for outcome in members]
     chosen = _chosen(columns, rows)
     return _render(rows, groups, chosen, width, color)
@@ -90,8 +90,8 @@ def _grouped(outcomes: Sequence[Outcome], group: Callable[[Outcome], str]) -> di
     return groups
 
 
-def _chosen(columns: Sequence[str] | None, rows: Sequence[Outcome]) -> list[Column]:
-    if columns is not None:
+def _chosen(columns: Sequence[str], rows: Sequence[Outcome]) -> list[Column]:
+    if columns:
         return [COLUMNS[name] for name in columns if name != "name"]
     wanted = [COLUMNS[name] for name in DEFAULT_COLUMNS if name != "name"]
     return [column for column in wanted if any(column.cell(row) != units.UNKNOWN for row in rows)]
@@ -100,36 +100,15 @@ def _chosen(columns: Sequence[str] | None, rows: Sequence[Outcome]) -> list[Colu
 def _render(
     rows: Sequence[Outcome], groups: dict[str, list[Outcome]], columns: Sequence[Column], width: int, color: bool
 ) -> str:
-    from tabulate import tabulate
-
-    cells = [[column.cell(row) for column in columns] for row in rows]
-    names = short_names((row.benchmark for row in rows), _room_for_names(columns, cells, width))
-    widest = max(display_width(name) for name in (*names.values(), "name"))
-    # The name column is laid out with a stand-in of its width on the terminal: tabulate counts characters.
-    headings = [column.heading for column in columns]
-    lines = tabulate(
-        [["x" * widest, *line] for line in (headings, *cells)],
-        tablefmt="plain",
-        disable_numparse=True,
-        colalign=("left", *(column.align for column in columns)),
-    ).split("\n")
-    shown = ["name", *(names[row.benchmark] for row in rows)]
-    head, *body = [_padded(name, widest) + line[widest:] for name, line in zip(shown, lines, strict=True)]
-    rule = "-" * max(display_width(line) for line in (head, *body))
-    body = [_colored(line, row) if color else line for line, row in zip(body, rows, strict=True)]
-    return "\n".join(line.rstrip() for line in (head, rule, *_with_headings(body, groups, width)))
-
-
-def _room_for_names(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> int:
-    taken = sum(
-        _GAP + max(display_width(text) for text in (column.heading, *(line[i] for line in cells)))
-        for i, column in enumerate(columns)
+    head, rule, *body = name_table(
+        [row.benchmark for row in rows],
+        [[column.cell(row) for column in columns] for row in rows],
+        [column.heading for column in columns],
+        [column.align for column in columns],
+        width,
     )
-    return max(width - taken, NARROWEST_NAME)
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - display_width(text))
+    body = [_colored(line, row) if color else line for line, row in zip(body, rows, strict=True)]
+    return "\n".join((head, rule, *_with_headings(body, groups, width)))
 
 
 def _with_headings(body: Sequence[str], groups: dict[str, list[Outcome]], width: int) -> list[str]:

@@ -1,0 +1,115 @@
+"""The section that ends a session: the table, what is to be said of verdicts that failed nothing, and the account."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from pytest_gpuperf.compare.outcome import Outcome
+from pytest_gpuperf.compare.verdict import Verdict
+from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.report import units
+from pytest_gpuperf.report.accounting import Accounting, accounting_lines, verdict_line
+from pytest_gpuperf.report.names import short_names
+from pytest_gpuperf.report.table import results_table
+
+_NAMED_PER_REASON = 3
+_VERDICTS_TO_EXPLAIN = ("inconclusive", "incomparable", "missing")
+_MACHINE_FIELDS = ("driver", "cuda", "torch", "triton", "python", "host")
+
+
+def section_title(machine: Machine, baseline_name: str) -> str:
+    """Say what was measured and against what: `gpuperf: NVIDIA H200, baseline main`."""
+    return f"gpuperf: {machine.model}, baseline {baseline_name}"
+
+
+def gpuperf_section(
+    outcomes: Sequence[Outcome],
+    accounting: Accounting,
+    *,
+    baseline_name: str,
+    machine_changes: Sequence[str] = (),
+    shift_ratio: float | None = None,
+    notes: Sequence[str] = (),
+    sort: str = "order",
+    group_by: str = "none",
+    columns: Sequence[str] = (),
+    width: int = 80,
+    color: bool = False,
+) -> list[str]:
+    """Assemble the lines of the closing section.
+
+    `machine_changes` come from `machine_changes()`; `shift_ratio` is the suite's median ratio where it was removed;
+    `notes` are lines of the caller's own (what was stored, and where). Raises ValueError as `results_table` does.
+    """
+    table = results_table(outcomes, sort=sort, group_by=group_by, columns=columns, width=width, color=color)
+    sentences = [
+        *explanations(outcomes),
+        *_shift_sentence(shift_ratio),
+        *(f"Since the baseline: {change}." for change in machine_changes),
+        *hints(outcomes, accounting, baseline_name),
+        *notes,
+        verdict_line(outcome.decision.verdict for outcome in outcomes),
+        *accounting_lines(accounting),
+    ]
+    return [*table.splitlines(), *([""] if table else []), *wrapped(sentences, width)]
+
+
+def wrapped(sentences: Iterable[str], width: int) -> list[str]:
+    """Break each sentence into lines of at most `width`, the later ones indented; words such as paths stay whole."""
+    lines: list[str] = []
+    for sentence in sentences:
+        lines += textwrap.wrap(sentence, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return lines
+
+
+def explanations(outcomes: Sequence[Outcome]) -> list[str]:
+    """Say why benchmarks have a verdict that is neither good nor bad; those of one reason share a sentence."""
+    names = short_names(outcome.benchmark for outcome in outcomes)
+    by_reason: dict[tuple[Verdict, str], list[str]] = {}
+    for outcome in outcomes:
+        decision = outcome.decision
+        if decision.verdict in _VERDICTS_TO_EXPLAIN:
+            by_reason.setdefault((decision.verdict, decision.reason), []).append(names[outcome.benchmark])
+    return [f"{verdict}: {_listed(listed)}: {reason}" for (verdict, reason), listed in by_reason.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED_PER_REASON
+    if more <= 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:_NAMED_PER_REASON])} and {more} more"
+
+
+def _shift_sentence(shift_ratio: float | None) -> list[str]:
+    if shift_ratio is None:
+        return []
+    return [f"Session shift: the median benchmark moved by {units.change(shift_ratio)}; the ratios are without that."]
+
+
+def hints(outcomes: Sequence[Outcome], accounting: Accounting, baseline_name: str) -> list[str]:
+    """What the user may want to do next."""
+    if not accounting.baseline and accounting.measured:
+        return [
+            f"There is no baseline {baseline_name} for these benchmarks yet: pytest --gpuperf-save-baseline saves one."
+        ]
+    lines = []
+    if any(outcome.decision.provisional for outcome in outcomes):
+        lines.append(
+            "Provisional: the baseline comes from one session; extend it on another day with --gpuperf-extend-baseline."
+        )
+    if any(outcome.decision.verdict == "new" for outcome in outcomes):
+        lines.append("New benchmarks gate nothing until --gpuperf-save-baseline stores them.")
+    return lines
+
+
+def machine_changes(baseline: Iterable[Machine], now: Machine) -> list[str]:
+    """Say what differs between the machines of a baseline's sessions and this one: `driver 580.65, now 580.82`."""
+    stored = list(baseline)
+    changes = []
+    for field in _MACHINE_FIELDS:
+        before = sorted({getattr(machine, field) for machine in stored} - {""})
+        current = getattr(now, field)
+        if before and current and current not in before:
+            changes.append(f"{field} was {' and '.join(before)}, now {current}")
+    return changes
