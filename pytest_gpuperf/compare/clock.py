@@ -1,0 +1,102 @@
+"""The clock adjustment: what a run would have taken at the baseline's SM clock.
+
+x = log t + b (log f - log f_ref), b the benchmark's clock sensitivity: 1 for a kernel that the core clock bounds,
+0 for one that never feels it. A card that nobody may lock wanders by a quarter under load; most of the difference
+between runs of unchanged code is that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_gpuperf.compare.numbers import bounded_log, mean, median
+from pytest_gpuperf.measure.samples import RunRecord
+
+PRIOR_SENSITIVITY = 0.5
+"""What is believed of a sensitivity before any data: anywhere in 0…1 (the uniform's mean and standard deviation)."""
+PRIOR_STANDARD_ERROR = 1 / math.sqrt(12)
+SMALLEST_STANDARD_ERROR = 0.05
+"""The adjustment is a straight line through something that is not quite one: a sensitivity is never known better."""
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockModel:
+    """A benchmark's clock sensitivity with its standard error, and the baseline's mean log clock."""
+
+    sensitivity: float
+    standard_error: float
+    reference_log_ghz: float
+
+
+def clock_points(run: RunRecord) -> Sequence[Point]:
+    """Return (log time, log clock) of each batch, or of the run where batches are not kept; empty without a clock."""
+    if run.batches:
+        return run.batches
+    return ((run.log_median, math.log(run.clock_ghz)),) if run.clock_ghz is not None and run.clock_ghz > 0 else ()
+
+
+def clock_model(baseline: Sequence[RunRecord]) -> ClockModel | None:
+    """Estimate the sensitivity from the baseline's batches; None where a run's clock was not metered.
+
+    The least-squares slope, with a standard error that lets the batches of one run share their errors (clustered
+    sandwich, Liang and Zeger 1986), is weighed against what is known of any sensitivity (between 0 and 1) by their
+    precisions. A baseline whose clock never moved therefore says "about a half, give or take 0.29", and not "none":
+    a later clock step then widens the interval instead of turning into a verdict.
+    """
+    clusters = [[(bounded_log(time), bounded_log(clock)) for time, clock in clock_points(run)] for run in baseline]
+    if not clusters or not all(clusters):
+        return None
+    reference = mean([mean([clock for _, clock in cluster]) for cluster in clusters])
+    slope, error = _clustered_slope(clusters)
+    sensitivity, standard_error = _weigh(-slope, error)
+    return ClockModel(
+        sensitivity=min(1.0, max(0.0, sensitivity)),
+        standard_error=max(standard_error, SMALLEST_STANDARD_ERROR),
+        reference_log_ghz=reference,
+    )
+
+
+def adjusted(run: RunRecord, model: ClockModel) -> float:
+    """Return the run's log time at the reference clock: the median of its batches' adjusted values.
+
+    Each batch is adjusted by its own clock before the median is taken: within one run the clock may step between two
+    levels, and the median time then belongs to one of them, the mean clock to neither.
+    """
+    b, reference = model.sensitivity, model.reference_log_ghz
+    return median([bounded_log(time) + b * (bounded_log(clock) - reference) for time, clock in clock_points(run)])
+
+
+def log_clock(run: RunRecord) -> float | None:
+    """Return the run's mean log SM clock in GHz; None where it was not metered."""
+    points = clock_points(run)
+    return mean([bounded_log(clock) for _, clock in points]) if points else None
+
+
+def _clustered_slope(clusters: Sequence[Sequence[Point]]) -> tuple[float, float]:
+    """Return the slope of log time on log clock and its standard error (infinite where it cannot be told)."""
+    points = [point for cluster in clusters for point in cluster]
+    mean_time = mean([time for time, _ in points])
+    mean_clock = mean([clock for _, clock in points])
+    moment = math.fsum((clock - mean_clock) ** 2 for _, clock in points)
+    if moment <= 1e-12 or len(clusters) < 2 or len(points) < 3:
+        return 0.0, math.inf
+    slope = math.fsum((clock - mean_clock) * (time - mean_time) for time, clock in points) / moment
+    scores = [
+        math.fsum((f - mean_clock) * (t - mean_time - slope * (f - mean_clock)) for t, f in cluster)
+        for cluster in clusters
+    ]
+    runs = len(clusters)
+    return slope, math.sqrt(math.fsum(score * score for score in scores) * runs / (runs - 1)) / moment
+
+
+def _weigh(estimate: float, error: float) -> tuple[float, float]:
+    """Combine an estimate with the prior by their precisions (the normal-normal posterior)."""
+    if error <= 0.0:
+        return estimate, 0.0
+    precision, prior_precision = 1 / error**2, 1 / PRIOR_STANDARD_ERROR**2
+    total = precision + prior_precision
+    return (precision * estimate + prior_precision * PRIOR_SENSITIVITY) / total, 1 / math.sqrt(total)

@@ -1,0 +1,199 @@
+"""The verdict: every new run of a benchmark against every run of its baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from pytest_gpuperf.compare import reasons
+from pytest_gpuperf.compare.difference import Difference, difference
+from pytest_gpuperf.compare.evidence import Tests, faster, scipy_p, slower
+from pytest_gpuperf.compare.exact import exact_findings, excess
+from pytest_gpuperf.compare.moderation import Prior
+from pytest_gpuperf.compare.numbers import mean, ratio_of
+from pytest_gpuperf.compare.power import can_fail, more_runs, smallest_visible, welch_level
+from pytest_gpuperf.compare.state import device_findings, mean_clock_ghz
+from pytest_gpuperf.compare.values import Arms, adjusted_arms, raw_arms
+from pytest_gpuperf.compare.verdict import Decision, Policy, Verdict
+from pytest_gpuperf.measure.samples import RunRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One comparison, with what was computed of it."""
+
+    baseline: Sequence[RunRecord]
+    runs: Sequence[RunRecord]
+    policy: Policy
+    arms: Arms
+    seen: Difference | None
+    raw_arms: Arms
+    raw: Difference | None
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return len(self.baseline), len(self.runs)
+
+
+_Judged = tuple[Verdict, str]
+
+
+def decide(
+    baseline: Sequence[RunRecord],
+    runs: Sequence[RunRecord],
+    policy: Policy,
+    prior: Prior | None = None,
+    *,
+    shift: float = 0.0,
+) -> Decision:
+    """Judge the new runs (all of them, this session's own first) against the baseline.
+
+    `shift` is the log shift that the whole suite shares; it is taken out of the new runs' times.
+    """
+    if not baseline or not runs:
+        return _one_side_only(baseline, runs)
+    case = _case(baseline, runs, policy, prior, shift)
+    decision = _with_evidence(case, *_judge(case), shift)
+    beyond = excess(baseline, runs, policy)
+    if beyond is None or decision.verdict == "regressed":
+        return decision
+    return msgspec.structs.replace(decision, verdict="regressed", reason=beyond.sentence, metric=beyond.metric)
+
+
+def _one_side_only(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> Decision:
+    if runs:
+        return Decision(verdict="new", reason="not in the baseline", new_runs=len(runs))
+    return Decision(verdict="missing", reason="in the baseline, but not measured", baseline_runs=len(baseline))
+
+
+def _case(
+    baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy, prior: Prior | None, shift: float
+) -> _Case:
+    arms = _shifted(adjusted_arms(baseline, runs), shift)
+    raw = arms if arms.sensitivity is None else _shifted(raw_arms(baseline, runs), shift)
+    seen = difference(arms, prior, interleaved=policy.interleaved)
+    return _Case(
+        baseline=baseline,
+        runs=runs,
+        policy=policy,
+        arms=arms,
+        seen=seen,
+        raw_arms=raw,
+        raw=seen if raw is arms else difference(raw, prior, interleaved=policy.interleaved),
+    )
+
+
+def _shifted(arms: Arms, shift: float) -> Arms:
+    return replace(arms, new=[x - shift for x in arms.new]) if shift else arms
+
+
+def _judge(case: _Case) -> _Judged:
+    """Return the verdict on the times, and why."""
+    baseline_count, policy = len(case.baseline), case.policy
+    if baseline_count < policy.min_runs or case.seen is None:
+        needed = max(1, policy.min_runs - baseline_count)
+        have = reasons.runs(baseline_count)
+        return "inconclusive", f"the baseline has only {have}: extend it by {needed} to compare with"
+    return (
+        _regressed(case, case.seen)
+        or _improved(case, case.seen)
+        or _clock_only(case)
+        or _short_of_runs(case, case.seen)
+        or _unchanged(case, case.seen)
+        or ("inconclusive", _what_would_help(case, case.seen))
+    )
+
+
+def _regressed(case: _Case, seen: Difference) -> _Judged | None:
+    if _certain(case, slower(seen, case.arms, case.policy)):
+        return "regressed", reasons.changed(seen, len(case.baseline))
+    raw = case.raw
+    if case.policy.interleaved and raw is not None and _certain(case, slower(raw, case.raw_arms, case.policy)):
+        return "regressed", f"{reasons.changed(raw, len(case.baseline))}, as measured"
+    return None
+
+
+def _improved(case: _Case, seen: Difference) -> _Judged | None:
+    if _certain(case, faster(seen, case.arms, case.policy)):
+        return "improved", reasons.changed(seen, len(case.baseline))
+    return None
+
+
+def _clock_only(case: _Case) -> _Judged | None:
+    """Slower as measured, not at the same clock: no verdict on the code."""
+    raw = case.raw
+    if case.arms.sensitivity is None or raw is None or not _certain(case, slower(raw, case.raw_arms, case.policy)):
+        return None
+    clocks = mean_clock_ghz(case.baseline), mean_clock_ghz(case.runs)
+    return "inconclusive", reasons.clock_only(raw.estimate, *clocks)
+
+
+def _short_of_runs(case: _Case, seen: Difference) -> _Judged | None:
+    """Slower by the Welch test, with too few runs to gate: neither a failure nor all clear."""
+    if can_fail(*case.counts, case.policy) or slower(seen, case.arms, case.policy).welch > welch_level(case.policy):
+        return None
+    more = more_runs(seen, len(case.baseline), case.policy)
+    return "inconclusive", f"looks {reasons.change(seen.estimate)}, not yet certain; {reasons.remedy(more)}"
+
+
+def _unchanged(case: _Case, seen: Difference) -> _Judged | None:
+    if seen.estimate + seen.bound(0.05) < math.log1p(case.policy.detectable):
+        return "unchanged", reasons.unchanged(seen)
+    return None
+
+
+def _what_would_help(case: _Case, seen: Difference) -> str:
+    visible = smallest_visible(seen, len(case.baseline), case.policy)
+    return reasons.too_noisy(seen, visible, more_runs(seen, len(case.baseline), case.policy))
+
+
+def _certain(case: _Case, tests: Tests) -> bool:
+    """Return whether both tests reject, with enough runs on either side."""
+    enough = min(case.counts) >= case.policy.min_runs
+    return enough and tests.welch <= welch_level(case.policy) and tests.rank <= case.policy.alpha
+
+
+def _with_evidence(case: _Case, verdict: Verdict, reason: str, shift: float) -> Decision:
+    provisional = not case.policy.interleaved and len({run.session for run in case.baseline}) < 2
+    decision = Decision(
+        verdict=verdict,
+        reason=reason,
+        raw_ratio=ratio_of(mean(case.raw_arms.new) - mean(case.raw_arms.baseline)),
+        clock_sensitivity=case.arms.sensitivity,
+        baseline_runs=len(case.baseline),
+        new_runs=len(case.runs),
+        baseline_mean_us=mean([run.mean_us for run in case.baseline]),
+        new_mean_us=mean([run.mean_us for run in case.runs]),
+        baseline_clock_ghz=mean_clock_ghz(case.baseline),
+        new_clock_ghz=mean_clock_ghz(case.runs),
+        provisional=provisional,
+        shift_ratio=ratio_of(shift) if shift else None,
+        findings=(*exact_findings(case.baseline, case.runs), *device_findings(case.baseline, case.runs)),
+    )
+    ratio = ratio_of(mean(case.arms.new) - mean(case.arms.baseline))
+    if case.seen is None:
+        return msgspec.structs.replace(decision, ratio=ratio)
+    return _with_tests(case, case.seen, decision)
+
+
+def _with_tests(case: _Case, seen: Difference, decision: Decision) -> Decision:
+    """Add the interval and the tests of the direction that the estimate points to."""
+    half = seen.bound(0.025)
+    tests = (slower if decision.verdict != "improved" else faster)(seen, case.arms, case.policy)
+    visible = smallest_visible(seen, len(case.baseline), case.policy)
+    open_ended = decision.verdict == "inconclusive" and len(case.baseline) >= case.policy.min_runs
+    return msgspec.structs.replace(
+        decision,
+        ratio=ratio_of(seen.estimate),
+        ratio_low=ratio_of(seen.estimate - half),
+        ratio_high=ratio_of(seen.estimate + half),
+        p_welch=tests.welch,
+        p_rank=tests.rank,
+        p_scipy=scipy_p(case.arms, case.policy, improved=decision.verdict == "improved"),
+        smallest_visible_ratio=None if visible is None else ratio_of(visible),
+        spread=seen.spread,
+        more_runs=more_runs(seen, len(case.baseline), case.policy) if open_ended else None,
+    )

@@ -1,0 +1,47 @@
+"""The two tests that a verdict needs, in either direction, and scipy's own beside them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pytest_gpuperf.compare.difference import Difference
+from pytest_gpuperf.compare.numbers import variance
+from pytest_gpuperf.compare.ranks import mann_whitney_p
+from pytest_gpuperf.compare.values import Arms
+from pytest_gpuperf.compare.verdict import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tests:
+    """One-sided p-values of "changed by no more than `min_effect`"."""
+
+    welch: float
+    rank: float
+
+
+def slower(seen: Difference, arms: Arms, policy: Policy) -> Tests:
+    """Test H0: log ratio <= ln(1 + min_effect)."""
+    delta = math.log1p(policy.min_effect)
+    return Tests(welch=seen.p_above(delta), rank=mann_whitney_p([x - delta for x in arms.new], arms.baseline))
+
+
+def faster(seen: Difference, arms: Arms, policy: Policy) -> Tests:
+    """Test the mirror image, H0: log ratio >= -ln(1 + min_effect)."""
+    delta = math.log1p(policy.min_effect)
+    return Tests(welch=seen.p_below(-delta), rank=mann_whitney_p(arms.baseline, [x + delta for x in arms.new]))
+
+
+def scipy_p(arms: Arms, policy: Policy, *, improved: bool = False) -> float | None:
+    """Return scipy's Welch test on the same values, unmoderated: a second opinion, not the gate.
+
+    None where it is not defined: under two runs on a side, or no variance at all.
+    """
+    if min(len(arms.new), len(arms.baseline)) < 2 or variance(arms.new) + variance(arms.baseline) <= 0.0:
+        return None
+    from scipy.stats import ttest_ind
+
+    sign = -1 if improved else 1
+    shifted = [sign * x - math.log1p(policy.min_effect) for x in arms.new]
+    p = float(ttest_ind(shifted, [sign * x for x in arms.baseline], equal_var=False, alternative="greater").pvalue)
+    return p if math.isfinite(p) else None

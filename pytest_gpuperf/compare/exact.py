@@ -1,0 +1,89 @@
+"""What is exact and needs no test: peak memory and the kernels of one call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_gpuperf.compare.verdict import Policy
+from pytest_gpuperf.measure.samples import RunRecord
+
+MEMORY_SLACK_BYTES = 64 * 1024
+NAMED_KERNELS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excess:
+    """An exact metric beyond its tolerance."""
+
+    metric: Literal["peak memory", "kernels"]
+    sentence: str
+
+
+def excess(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy) -> Excess | None:
+    """Return the exact metric in which every new run exceeds every baseline run by more than its tolerance."""
+    return _more_memory(baseline, runs, policy) or _more_kernels(baseline, runs, policy)
+
+
+def exact_findings(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    """Return one line for each exact thing that changed."""
+    return (*_kernel_changes(baseline, runs), *_memory_changes(baseline, runs))
+
+
+def _peaks(runs: Sequence[RunRecord]) -> list[int]:
+    return [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
+
+
+def _lists(runs: Sequence[RunRecord]) -> list[tuple[str, ...]]:
+    return [run.kernels for run in runs if run.kernels is not None]
+
+
+def _more_memory(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy) -> Excess | None:
+    old, new = _peaks(baseline), _peaks(runs)
+    if not old or not new or min(new) <= max(old) * (1 + policy.memory_tolerance) + MEMORY_SLACK_BYTES:
+        return None
+    return Excess(metric="peak memory", sentence=f"peak memory rose from {size(max(old))} to {size(min(new))}")
+
+
+def _more_kernels(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy) -> Excess | None:
+    old, new = [len(names) for names in _lists(baseline)], [len(names) for names in _lists(runs)]
+    if not old or not new or min(new) <= max(old) + policy.kernel_tolerance:
+        return None
+    return Excess(metric="kernels", sentence=f"one call launches {min(new)} kernels instead of {max(old)}")
+
+
+def _memory_changes(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[str]:
+    old, new = _peaks(baseline), _peaks(runs)
+    if not old or not new or min(old) <= min(new) <= max(old) or min(old) <= max(new) <= max(old):
+        return []
+    return [f"peak memory {size(max(old))} → {size(min(new))}"]
+
+
+def _kernel_changes(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[str]:
+    old, new = _lists(baseline), _lists(runs)
+    if not old or not new or set(old) & set(new):
+        return []
+    before, after = Counter(old[-1]), Counter(new[-1])
+    gone, come = before - after, after - before
+    if not gone and not come:
+        return ["the same kernels, launched in another order"]
+    return [f"kernels changed: {', '.join([*_named('−', gone), *_named('+', come)])}"]
+
+
+def _named(sign: str, kernels: Counter[str]) -> list[str]:
+    shown = [
+        f"{sign}{name}" + (f" ×{count}" if count > 1 else "") for name, count in kernels.most_common(NAMED_KERNELS)
+    ]
+    hidden = len(kernels) - len(shown)
+    return [*shown, f"{sign}{hidden} more"] if hidden else shown
+
+
+def size(count_bytes: int) -> str:
+    """Return a number of bytes as people read it: `1.5 MiB`."""
+    value, units = float(count_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{value:.4g} {units[0]}"

@@ -1,0 +1,64 @@
+"""One sentence for each verdict, with its figures."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_gpuperf.compare.difference import Difference
+from pytest_gpuperf.compare.numbers import ratio_of
+
+
+def percent(log_ratio: float) -> str:
+    """Return a log ratio as a change in percent, with as many digits as it deserves: `2.3 %`, `140 %`."""
+    value = abs(ratio_of(log_ratio) - 1) * 100
+    return f"{value:.1f} %" if value < 9.95 else f"{value:.0f} %" if value < 1e4 else f"{value:.1g} %"
+
+
+def change(log_ratio: float) -> str:
+    """Return `2.3 % slower` or `1.0 % faster`."""
+    return f"{percent(log_ratio)} {'slower' if log_ratio >= 0 else 'faster'}"
+
+
+def changed(seen: Difference, baseline_count: int) -> str:
+    """Tell a confirmed change: how much, how sure, over how many runs."""
+    half = seen.bound(0.025)
+    ends = sorted((seen.estimate - half, seen.estimate + half), key=abs)
+    return (
+        f"{change(seen.estimate)} (95 % interval {percent(ends[0])} to {percent(ends[1])}), "
+        f"{runs(seen.new_count)} against {baseline_count}"
+    )
+
+
+def unchanged(seen: Difference) -> str:
+    """Tell what was ruled out."""
+    upper = seen.estimate + seen.bound(0.05)
+    return f"at most {percent(upper)} slower" if upper >= 0 else f"at least {percent(upper)} faster"
+
+
+def too_noisy(seen: Difference, visible: float | None, more: int | None) -> str:
+    """Tell the spread, the smallest slowdown that would have been seen, and what would resolve it."""
+    seen_part = "" if visible is None else f": the smallest slowdown visible is {percent(visible)}"
+    return f"between-run spread {seen.spread * 100:.2g} %{seen_part}; {remedy(more)}"
+
+
+def remedy(more: int | None) -> str:
+    """Tell how many more runs would settle it."""
+    if more is None:
+        return "forty more runs would not settle it: time it more steadily or extend the baseline"
+    return f"needs {runs(more, 'more ')}"
+
+
+def runs(count: int, kind: str = "") -> str:
+    """Return `1 run`, `4 more runs`."""
+    return f"{count} {kind}run{'' if count == 1 else 's'}"
+
+
+def clock_only(raw: float, baseline_ghz: float | None, new_ghz: float | None) -> str:
+    """Tell a slowdown that is the card's clock and not the code's."""
+    clocks = "" if baseline_ghz is None or new_ghz is None else f": {new_ghz:.2f} GHz instead of {baseline_ghz:.2f}"
+    return f"the card's clock, not the code ({change(raw)} as measured, not at the same clock{clocks})"
+
+
+def log_or_none(value: float | None) -> float | None:
+    """Return the logarithm of a positive value."""
+    return None if value is None else math.log(value)
