@@ -1,1 +1,88 @@
-"""The devices that calls run on."""
+"""The devices that calls are measured on, one file each."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from pytest_gpuperf.measure.errors import DeviceUnavailableError
+
+if TYPE_CHECKING:
+    from pytest_gpuperf.measure.backends.base import Backend
+
+CUDA_DRIVERS = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}
+KNOWN_DEVICES = "`cpu`, `cuda` or `cuda:N`"
+
+
+def backend_for(device: str | None) -> Backend:
+    """Return the back end for `device` (`cuda`, `cuda:1`, `cpu`); None: the GPU where there is one, else the CPU.
+
+    torch is imported only where a GPU is asked for or its driver is installed.
+    Raises `DeviceUnavailableError` for a device that is unknown or not there.
+    """
+    if device is None:
+        return _accelerator() or _cpu()
+    kind, _, index = device.strip().lower().partition(":")
+    if kind == "cpu" and index in ("", "0"):
+        return _cpu()
+    if kind != "cuda" or not (index == "" or index.isdecimal()):
+        raise DeviceUnavailableError(f"--gpuperf-device={device}: unknown device; known are {KNOWN_DEVICES}")
+    return _cuda(device, int(index) if index else None)
+
+
+def _cpu() -> Backend:
+    from pytest_gpuperf.measure.backends.cpu import CpuBackend
+
+    return CpuBackend()
+
+
+def _accelerator() -> Backend | None:
+    if not _driver_installed() or find_spec("torch") is None:
+        return None
+    import torch
+
+    return _cuda("cuda", None) if torch.cuda.is_available() else None
+
+
+def _cuda(asked: str, index: int | None) -> Backend:
+    torch = _torch_with_cuda(asked)
+    count = torch.cuda.device_count()
+    chosen = torch.cuda.current_device() if index is None else index
+    if chosen >= count:
+        available = ", ".join(f"cuda:{i}" for i in range(count))
+        raise DeviceUnavailableError(f"--gpuperf-device={asked}: there is no such GPU; available: {available}")
+    from pytest_gpuperf.measure.backends.cuda import CudaBackend
+
+    return CudaBackend(chosen)
+
+
+def _torch_with_cuda(asked: str) -> Any:
+    if find_spec("torch") is None:
+        raise DeviceUnavailableError(
+            f"--gpuperf-device={asked}: torch is not installed (pip install 'pytest-gpuperf[torch]'); "
+            "without it, measure with --gpuperf-device=cpu"
+        )
+    import torch
+
+    if not torch.cuda.is_available():
+        built = torch.version.cuda or "no CUDA"
+        raise DeviceUnavailableError(
+            f"--gpuperf-device={asked}: torch {torch.__version__} (built for {built}) finds no usable GPU; "
+            "see `nvidia-smi`, or measure with --gpuperf-device=cpu"
+        )
+    return torch
+
+
+def _driver_installed() -> bool:
+    if "torch" in sys.modules:
+        return True
+    library = CUDA_DRIVERS.get(sys.platform)
+    if library is None:
+        return False
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True

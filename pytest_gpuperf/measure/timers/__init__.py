@@ -1,1 +1,1 @@
-"""The ways to time a call."""
+"""The ways to time a call, one file each."""

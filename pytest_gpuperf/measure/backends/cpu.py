@@ -1,0 +1,97 @@
+"""The CPU: the host is the device, so its clock times the call itself."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+from pathlib import Path
+
+from pytest_gpuperf.measure.batch import Batch, Target
+from pytest_gpuperf.measure.device_state import DeviceReading
+from pytest_gpuperf.measure.errors import TimerUnavailableError
+from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.measure.timers.loops import LoopTimer
+from pytest_gpuperf.measure.versions import installed_version
+from pytest_gpuperf.measure.warmup import WarmupPolicy
+from pytest_gpuperf.settings import BenchmarkSettings
+
+CPU_INFO = Path("/proc/cpuinfo")
+MODEL_FIELDS = ("model name", "Model", "Hardware", "cpu")
+
+
+class CpuBackend:
+    """Measures calls on the CPU, torch's own CPU operations among them."""
+
+    device = "cpu"
+    lock_name = "cpu"
+    warmup = WarmupPolicy(least_work_us=0.0, block_work_us=500.0, longest_us=20_000.0, tolerance=0.05)
+
+    def machine(self) -> Machine:
+        """Say which CPU this is; torch's and Triton's versions are looked up without importing them."""
+        return Machine(
+            model=cpu_model(),
+            kind="cpu",
+            host=socket.gethostname(),
+            python=platform.python_version(),
+            torch=installed_version("torch"),
+            triton=installed_version("triton"),
+        )
+
+    def check_usable(self) -> None:
+        """Do nothing: a CPU has no error state of its own."""
+
+    def note_failure(self, _culprit: str, _error: BaseException, /) -> None:
+        """Do nothing: a failed call leaves the CPU as it was."""
+
+    def now_us(self) -> float:
+        """Return the host's monotonic clock."""
+        return time.perf_counter_ns() / 1e3
+
+    def synchronize(self) -> None:
+        """Do nothing: a call has finished when it returns."""
+
+    def timer(self, settings: BenchmarkSettings) -> LoopTimer:
+        """Return the wall timer; the others need a GPU."""
+        if settings.timer not in ("auto", "wall"):
+            raise TimerUnavailableError(
+                f"timer `{settings.timer}` needs a GPU, and this measures on the CPU: "
+                "use `wall` or `auto` (--gpuperf-timer), or a GPU (--gpuperf-device)"
+            )
+        return LoopTimer()
+
+    def read_state(self) -> DeviceReading:
+        """Return an empty reading: nothing about a CPU can be read the same way everywhere."""
+        return DeviceReading()
+
+    def peak_memory_bytes(self, _target: Target, /) -> int | None:
+        """Return None: the host's memory is not counted."""
+        return None
+
+    def work_recorded(self, _target: Target, _batch: Batch, /) -> bool | None:
+        """Return True: whatever ran, ran here."""
+        return True
+
+    def release_memory(self) -> None:
+        """Do nothing: the host's allocator keeps no cache worth giving back."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is kept between measurements."""
+
+
+def cpu_model() -> str:
+    """Return the CPU's name: from /proc/cpuinfo, else what the platform module knows."""
+    try:
+        text = CPU_INFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    return model_in_cpu_info(text) or platform.processor() or platform.machine() or "unknown CPU"
+
+
+def model_in_cpu_info(text: str) -> str:
+    """Return the model name in the text of /proc/cpuinfo; empty where there is none (many ARM systems)."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), " ".join(value.split()))
+    return next((fields[name] for name in MODEL_FIELDS if fields.get(name)), "")

@@ -1,0 +1,25 @@
+"""What a result says about itself beside its figures."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pytest_gpuperf.measure.samples import Trials
+
+if TYPE_CHECKING:
+    from pytest_gpuperf.measure.backends.base import Timer
+
+LAUNCH_BOUND_NOTE = "launch-bound: the host takes longer to dispatch the call than the device to run it"
+FLOOR_MATTERS_SHARE = 0.1
+
+
+def result_notes(trials: Trials, timer: Timer) -> tuple[str, ...]:
+    """Return the notes that follow from the figures: launch-bound, or close to what the timer reads around nothing."""
+    time_us = median(trials.times_us)
+    notes = []
+    if trials.host_us and median(trials.host_us) > time_us:
+        notes.append(LAUNCH_BOUND_NOTE)
+    if timer.floor_us > FLOOR_MATTERS_SHARE * time_us:
+        notes.append(f"short for this timer, which reads {timer.floor_us:.2g} us around nothing")
+    return tuple(notes)

@@ -1,0 +1,72 @@
+"""The CPU's wall timer: the host's clock around a calibrated number of calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any
+
+from pytest_gpuperf.measure.batch import Batch, Target
+
+TRIAL_US = 100.0
+"""A trial lasts about this long at least: a thousand times the clock's own cost, short enough for many of them."""
+BATCH_US = 20_000.0
+MOST_LOOPS = 1 << 20
+
+
+class LoopTimer:
+    """`time.perf_counter_ns` around as many calls as fill a trial; a call that is long enough is timed alone.
+
+    With a `setup`, every call has its own arguments, so that each is timed alone however short it is.
+    """
+
+    kind = "wall"
+    cache = "warm"
+
+    def __init__(self) -> None:
+        self.floor_us = 0.0
+        self._loops = 1
+        self._call_us = TRIAL_US
+
+    def describe(self) -> str:
+        """Say how a call is timed. The number of calls in a trial is no part of it: it differs from run to run."""
+        return "wall"
+
+    def prepare(self, target: Target) -> None:
+        """Call once, then find how many calls fill a trial."""
+        timed_us(target.bind(), 1)
+        self._call_us = timed_us(target.bind(), 1)
+        if target.setup is None:
+            self._loops = self._calibrated(target.call)
+        self.floor_us = timed_us(_nothing, self._loops) / self._loops
+
+    def batch(self, target: Target, trials: int) -> Batch:
+        """Time `trials` trials, or as many as the batch's time allows."""
+        allowed = max(1, int(BATCH_US / max(self._call_us * self._loops, 1.0)))
+        times = tuple(timed_us(target.bind(), self._loops) / self._loops for _ in range(min(trials, allowed)))
+        return Batch(times_us=times, work_us=sum(times) * self._loops)
+
+    def _calibrated(self, call: Callable[[], Any]) -> int:
+        loops = 1
+        while self._call_us * loops < TRIAL_US and loops < MOST_LOOPS:
+            loops = min(max(2 * loops, int(TRIAL_US / max(self._call_us, 0.01))), MOST_LOOPS)
+            self._call_us = timed_us(call, loops) / loops
+        return loops
+
+
+def timed_us(call: Callable[[], Any], loops: int) -> float:
+    """Return the microseconds that `loops` calls take together."""
+    if loops == 1:
+        start = time.perf_counter_ns()
+        call()
+        return (time.perf_counter_ns() - start) / 1e3
+    iterations = repeat(None, loops)
+    start = time.perf_counter_ns()
+    for _ in iterations:
+        call()
+    return (time.perf_counter_ns() - start) / 1e3
+
+
+def _nothing() -> None:
+    """Stand in for a callable, to time the loop and the call themselves."""
