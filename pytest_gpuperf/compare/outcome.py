@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pytest_gpuperf.compare.verdict import Decision
+from pytest_gpuperf.compare.verdict import Decision, Policy
 from pytest_gpuperf.measure.plan import BenchmarkId, Identity
 from pytest_gpuperf.measure.samples import RunRecord, Trials
 
@@ -19,6 +19,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     trials: tuple[Trials, ...] = ()
     """Raw samples of the same runs, where they were kept."""
     decision: Decision
+    policy: Policy | None = None
+    """The levels that the decision was held to, this benchmark's own settings included; None where not kept."""
     group: str = ""
     ceiling_share: float | None = None
     """Achieved rate over the ceiling measured on this machine (1 = speed of light); None where unknown."""

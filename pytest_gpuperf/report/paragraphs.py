@@ -5,35 +5,33 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Callable
 
 from pytest_gpuperf.compare.outcome import Outcome
-from pytest_gpuperf.compare.verdict import Decision, Policy, Verdict
+from pytest_gpuperf.compare.power import welch_level
+from pytest_gpuperf.compare.verdict import Decision, Policy
 from pytest_gpuperf.report import units
-from pytest_gpuperf.report.columns import mean_us
 
 WIDTH = 100
 _INDENT = 4
+_MISSING_REMEDY = (
+    "Was it renamed or removed? 'gpuperf rename' gives the stored entry the new id, 'gpuperf prune' removes it."
+)
 
 
 def verdict_paragraph(outcome: Outcome, *, repeat_command: str = "", policy: Policy | None = None) -> str:
     """Tell a verdict in full; the first line alone is fit for a list of failures.
 
-    `repeat_command` is the shell command that measures this benchmark again ("" leaves the line out). `policy` holds
-    the levels that the decision was made with (None: the defaults).
+    For a regression: how much, how sure, over how many runs, what else changed, and how to repeat it. `repeat_command`
+    is the shell command that measures this benchmark again ("" leaves the line out). `policy` holds the levels of the
+    decision (None: those kept in the outcome, else the defaults).
     """
-    tell = _TELLERS.get(outcome.decision.verdict, _plain)
-    lines = tell(outcome, policy or Policy())
+    levels = policy or outcome.policy or Policy()
+    lines = _regressed(outcome, levels) if outcome.decision.verdict == "regressed" else _other(outcome)
     if outcome.benchmark.name:
         lines[0] = f"{outcome.benchmark.name}: {lines[0]}"
     if repeat_command:
         lines.append(f"To repeat: {repeat_command}")
     return "\n".join(lines)
-
-
-def regression_paragraph(outcome: Outcome, repeat_command: str = "", *, policy: Policy | None = None) -> str:
-    """Tell a regression: how much, how sure, over how many runs, what else changed, and how to repeat it."""
-    return verdict_paragraph(outcome, repeat_command=repeat_command, policy=policy)
 
 
 def repeat_command(node_id: str, *options: str) -> str:
@@ -43,29 +41,21 @@ def repeat_command(node_id: str, *options: str) -> str:
 
 def headline(decision: Decision, policy: Policy | None = None) -> str:
     """The verdict in one line: `slower by 4.8 % [3.1, 6.6] over 10 + 8 runs, p = 2e-7`."""
-    if decision.verdict == "regressed" and not _is_slower(decision, policy or Policy()):
-        return _first_sentence(decision.reason)
+    if decision.verdict == "regressed" and not _time_regressed(decision, policy or Policy()):
+        return f"{decision.reason.rstrip('.')} ({_run_counts(decision)})"
     if decision.verdict in ("regressed", "improved") and decision.ratio is not None:
         return f"{units.faster_or_slower(decision)} over {_run_counts(decision)}, {units.p_equals(decision.p_welch)}"
-    return f"{decision.verdict}: {_first_sentence(decision.reason)}"
+    return f"{decision.verdict}: {decision.reason.rstrip('.')}"
 
 
-def _is_slower(decision: Decision, policy: Policy) -> bool:
-    """Whether the time itself regressed, and not only an exact figure (peak memory, kernels)."""
-    if decision.ratio is None or decision.p_welch is None or decision.p_rank is None:
-        return False
-    level = min(policy.alpha, 0.05 / max(policy.gated, 1))
-    return decision.ratio > 1 and decision.p_welch <= level and decision.p_rank <= policy.alpha
+def _time_regressed(decision: Decision, policy: Policy) -> bool:
+    """Whether the (clock-adjusted) time regressed, rather than an exact figure or, in A/B, the raw time alone."""
+    certain = decision.p_welch is not None and decision.p_welch <= policy.alpha
+    return decision.metric == "time" and decision.ratio is not None and certain
 
 
 def _run_counts(decision: Decision) -> str:
     return f"{decision.baseline_runs} + {decision.new_runs} runs"
-
-
-def _first_sentence(reason: str) -> str:
-    sentence, stop, _ = reason.partition(". ")
-    sentence = sentence if stop else reason.rstrip(".")
-    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
 def _wrapped(text: str) -> list[str]:
@@ -77,32 +67,58 @@ def _wrapped(text: str) -> list[str]:
 
 def _regressed(outcome: Outcome, policy: Policy) -> list[str]:
     decision = outcome.decision
-    lines = [headline(decision, policy)]
-    lines += _wrapped(" ".join(filter(None, (_means(decision), _how_sure(decision, policy)))))
-    lines += _wrapped(_clocks(decision))
-    return lines + _changes(outcome, nothing="Nothing else that is recorded has changed.")
+    return [
+        headline(decision, policy),
+        *_wrapped(_sentences(_means(decision), _how_sure(decision, policy), _provisional(decision))),
+        *_wrapped(_clocks(decision)),
+        *_changes(outcome, nothing="Nothing else that is recorded has changed."),
+    ]
+
+
+def _other(outcome: Outcome) -> list[str]:
+    decision = outcome.decision
+    return [
+        *_wrapped(headline(decision)),
+        *_wrapped(_sentences(_means(decision), _seen(decision))),
+        *_wrapped(_clocks(decision)),
+        *_changes(outcome),
+        *_wrapped(_MISSING_REMEDY if decision.verdict == "missing" else ""),
+    ]
+
+
+def _sentences(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
 
 
 def _means(decision: Decision) -> str:
-    if decision.baseline_mean_us is None or decision.new_mean_us is None:
+    now = f"{units.time(decision.new_mean_us)} ({units.count(decision.new_runs, 'new run')})"
+    if decision.new_mean_us is None:
         return ""
-    before, now = units.time(decision.baseline_mean_us), units.time(decision.new_mean_us)
-    return (
-        f"The mean went from {before} ({units.count(decision.baseline_runs, 'baseline run')}) "
-        f"to {now} ({units.count(decision.new_runs, 'new run')})."
-    )
+    if decision.baseline_mean_us is None:
+        return f"The mean is {now}."
+    before = units.count(decision.baseline_runs, "baseline run")
+    return f"The mean went from {units.time(decision.baseline_mean_us)} ({before}) to {now}."
 
 
 def _how_sure(decision: Decision, policy: Policy) -> str:
-    if not _is_slower(decision, policy):
-        return f"The time alone is no reason to fail: {units.faster_or_slower(decision)}." if decision.ratio else ""
-    level = min(policy.alpha, 0.05 / max(policy.gated, 1))
-    levels = " and ".join(dict.fromkeys((units.probability(level), units.probability(policy.alpha))))
+    if not _time_regressed(decision, policy):
+        return _seen(decision)
+    levels = " and ".join(dict.fromkeys(map(units.probability, (welch_level(policy), policy.alpha))))
     return (
         f"Were the code slower by no more than {units.limit(policy.min_effect)} (min_effect), as much would show with "
         f"{units.p_equals(decision.p_welch)} (Welch's t-test) and {units.p_equals(decision.p_rank)} (rank test); "
         f"the gate fails at {levels}."
     )
+
+
+def _seen(decision: Decision) -> str:
+    if decision.ratio is None:
+        return ""
+    return f"The time: {units.change(decision.ratio, decision.ratio_low, decision.ratio_high)}."
+
+
+def _provisional(decision: Decision) -> str:
+    return "The baseline's runs are all of one session, so this is provisional." if decision.provisional else ""
 
 
 def _clocks(decision: Decision) -> str:
@@ -128,46 +144,3 @@ def _changes(outcome: Outcome, nothing: str = "") -> list[str]:
     for note in notes:
         lines += _wrapped(f"Note: {note}")
     return lines
-
-
-def _plain(outcome: Outcome, policy: Policy) -> list[str]:
-    decision = outcome.decision
-    lines = [headline(decision, policy)]
-    rest = decision.reason.partition(". ")[2]
-    figures = " ".join(filter(None, (rest, _figures(decision))))
-    return lines + _wrapped(figures) + _wrapped(_clocks(decision)) + _changes(outcome)
-
-
-def _figures(decision: Decision) -> str:
-    if decision.ratio is None:
-        return ""
-    change = units.change(decision.ratio, decision.ratio_low, decision.ratio_high)
-    text = f"Seen: {change} over {_run_counts(decision)}."
-    if decision.smallest_visible_ratio is not None:
-        text += f" The smallest slowdown it could have found: {units.percent(decision.smallest_visible_ratio - 1)}."
-    return text
-
-
-def _missing(outcome: Outcome, policy: Policy) -> list[str]:
-    lines = _plain(outcome, policy)
-    return lines + _wrapped(
-        "Was it renamed or removed? Save the baseline again, or `gpuperf rename` or `gpuperf prune` the stored entry."
-    )
-
-
-def _new(outcome: Outcome, policy: Policy) -> list[str]:
-    lines = _plain(outcome, policy)
-    mean = mean_us(outcome)
-    measured = (
-        f"Measured: {units.time(mean)} over {units.count(len(outcome.runs), 'run')}. " if mean is not None else ""
-    )
-    return lines + _wrapped(
-        f"{measured}Store it with --gpuperf-save-baseline; only under --gpuperf-strict is it a failure."
-    )
-
-
-_TELLERS: dict[Verdict, Callable[[Outcome, Policy], list[str]]] = {
-    "regressed": _regressed,
-    "missing": _missing,
-    "new": _new,
-}

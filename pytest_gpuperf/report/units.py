@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pytest_gpuperf.compare.verdict import Decision
 
@@ -130,3 +130,11 @@ def p_equals(p: float | None) -> str:
 def count(number: int, noun: str) -> str:
     """Say a number of things: `1 run`, `8 runs`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def span(numbers: Sequence[int]) -> str:
+    """Say the range of some counts: `10`, `5-10`; unknown for none."""
+    if not numbers:
+        return UNKNOWN
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low}-{high}"
