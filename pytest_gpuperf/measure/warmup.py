@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pytest_gpuperf.measure.backends.base import Timer
 
 BLOCKS_COMPARED = 3
-TRIALS_ASKED_FOR = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +24,8 @@ class WarmupPolicy:
     """Work of the device itself, not time spent waiting for the host."""
     block_work_us: float
     """Work in each of the blocks whose medians are compared."""
+    batch_trials: int
+    """Trials asked of the timer at a time."""
     longest_us: float
     """Warm-up ends here even if nothing has settled, once the number of calls is reached."""
     tolerance: float
@@ -63,7 +64,7 @@ def _block(
     times: list[float] = []
     work_us = 0.0
     while not times or (work_us < policy.block_work_us and now_us() < deadline_us):
-        batch = timer.batch(target, TRIALS_ASKED_FOR)
+        batch = timer.batch(target, policy.batch_trials)
         times += batch.times_us
         work_us += batch.work_us
     return times, work_us

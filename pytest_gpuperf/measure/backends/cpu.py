@@ -25,7 +25,7 @@ class CpuBackend:
 
     device = "cpu"
     lock_name = "cpu"
-    warmup = WarmupPolicy(least_work_us=0.0, block_work_us=500.0, longest_us=20_000.0, tolerance=0.05)
+    warmup = WarmupPolicy(least_work_us=0.0, block_work_us=400.0, batch_trials=5, longest_us=20_000.0, tolerance=0.05)
 
     def machine(self) -> Machine:
         """Say which CPU this is; torch's and Triton's versions are looked up without importing them."""

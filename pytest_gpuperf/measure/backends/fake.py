@@ -81,7 +81,7 @@ class FakeBackend:
     clock: FakeClock = field(default_factory=FakeClock)
     warmup: WarmupPolicy = field(
         default_factory=lambda: WarmupPolicy(
-            least_work_us=1000.0, block_work_us=300.0, longest_us=20_000.0, tolerance=0.05
+            least_work_us=1000.0, block_work_us=300.0, batch_trials=10, longest_us=20_000.0, tolerance=0.05
         )
     )
     closed: bool = False
