@@ -20,7 +20,8 @@ PRIOR_STANDARD_ERROR = 1 / math.sqrt(12)
 SMALLEST_STANDARD_ERROR = 0.05
 """The adjustment is a straight line through something that is not quite one: a sensitivity is never known better."""
 
-Point = tuple[float, float]
+Points = Sequence[tuple[float, float]]
+"""(log time, log clock in GHz) of each batch of one run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,51 +33,50 @@ class ClockModel:
     reference_log_ghz: float
 
 
-def clock_points(run: RunRecord) -> Sequence[Point]:
-    """Return (log time, log clock) of each batch, or of the run where batches are not kept; empty without a clock."""
+def clock_points(run: RunRecord) -> Points:
+    """Return the points of a run's batches, or of the run where batches are not kept; empty without a clock."""
     if run.batches:
-        return run.batches
-    return ((run.log_median, math.log(run.clock_ghz)),) if run.clock_ghz is not None and run.clock_ghz > 0 else ()
+        return [(bounded_log(time), bounded_log(clock)) for time, clock in run.batches]
+    if run.clock_ghz is None or run.clock_ghz <= 0:
+        return []
+    return [(bounded_log(run.log_median), bounded_log(math.log(run.clock_ghz)))]
 
 
-def clock_model(baseline: Sequence[RunRecord]) -> ClockModel | None:
-    """Estimate the sensitivity from the baseline's batches; None where a run's clock was not metered.
+def clock_model(baseline: Sequence[Points]) -> ClockModel | None:
+    """Estimate the sensitivity from the points of the baseline's runs; None where a clock was not metered.
 
     The least-squares slope, with a standard error that lets the batches of one run share their errors (clustered
     sandwich, Liang and Zeger 1986), is weighed against what is known of any sensitivity (between 0 and 1) by their
     precisions. A baseline whose clock never moved therefore says "about a half, give or take 0.29", and not "none":
     a later clock step then widens the interval instead of turning into a verdict.
     """
-    clusters = [[(bounded_log(time), bounded_log(clock)) for time, clock in clock_points(run)] for run in baseline]
-    if not clusters or not all(clusters):
+    if not baseline or not all(baseline):
         return None
-    reference = mean([mean([clock for _, clock in cluster]) for cluster in clusters])
-    slope, error = _clustered_slope(clusters)
+    slope, error = _clustered_slope(baseline)
     sensitivity, standard_error = _weigh(-slope, error)
     return ClockModel(
         sensitivity=min(1.0, max(0.0, sensitivity)),
         standard_error=max(standard_error, SMALLEST_STANDARD_ERROR),
-        reference_log_ghz=reference,
+        reference_log_ghz=mean([mean_log_clock(points) for points in baseline]),
     )
 
 
-def adjusted(run: RunRecord, model: ClockModel) -> float:
-    """Return the run's log time at the reference clock: the median of its batches' adjusted values.
+def adjusted(points: Points, model: ClockModel) -> float:
+    """Return a run's log time at the reference clock: the median of its batches' adjusted values.
 
     Each batch is adjusted by its own clock before the median is taken: within one run the clock may step between two
     levels, and the median time then belongs to one of them, the mean clock to neither.
     """
     b, reference = model.sensitivity, model.reference_log_ghz
-    return median([bounded_log(time) + b * (bounded_log(clock) - reference) for time, clock in clock_points(run)])
+    return median([time + b * (clock - reference) for time, clock in points])
 
 
-def log_clock(run: RunRecord) -> float | None:
-    """Return the run's mean log SM clock in GHz; None where it was not metered."""
-    points = clock_points(run)
-    return mean([bounded_log(clock) for _, clock in points]) if points else None
+def mean_log_clock(points: Points) -> float:
+    """Return a run's mean log SM clock."""
+    return mean([clock for _, clock in points])
 
 
-def _clustered_slope(clusters: Sequence[Sequence[Point]]) -> tuple[float, float]:
+def _clustered_slope(clusters: Sequence[Points]) -> tuple[float, float]:
     """Return the slope of log time on log clock and its standard error (infinite where it cannot be told)."""
     points = [point for cluster in clusters for point in cluster]
     mean_time = mean([time for time, _ in points])

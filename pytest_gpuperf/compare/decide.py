@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -72,8 +72,8 @@ def _one_side_only(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> 
 def _case(
     baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy, prior: Prior | None, shift: float
 ) -> _Case:
-    arms = _shifted(adjusted_arms(baseline, runs), shift)
-    raw = arms if arms.sensitivity is None else _shifted(raw_arms(baseline, runs), shift)
+    arms = adjusted_arms(baseline, runs, shift)
+    raw = arms if arms.sensitivity is None else raw_arms(baseline, runs, shift)
     seen = difference(arms, prior, interleaved=policy.interleaved)
     return _Case(
         baseline=baseline,
@@ -84,10 +84,6 @@ def _case(
         raw_arms=raw,
         raw=seen if raw is arms else difference(raw, prior, interleaved=policy.interleaved),
     )
-
-
-def _shifted(arms: Arms, shift: float) -> Arms:
-    return replace(arms, new=[x - shift for x in arms.new]) if shift else arms
 
 
 def _judge(case: _Case) -> _Judged:

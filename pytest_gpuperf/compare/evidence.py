@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pytest_gpuperf.compare.difference import Difference
-from pytest_gpuperf.compare.numbers import variance
+from pytest_gpuperf.compare.numbers import mean, variance
 from pytest_gpuperf.compare.ranks import mann_whitney_p
 from pytest_gpuperf.compare.values import Arms
 from pytest_gpuperf.compare.verdict import Policy
@@ -35,13 +35,24 @@ def faster(seen: Difference, arms: Arms, policy: Policy) -> Tests:
 def scipy_p(arms: Arms, policy: Policy, *, improved: bool = False) -> float | None:
     """Return scipy's Welch test on the same values, unmoderated: a second opinion, not the gate.
 
+    It is `ttest_ind(new - ln(1 + min_effect), baseline, equal_var=False, alternative="greater")`.
+
     None where it is not defined: under two runs on a side, or no variance at all.
     """
     if min(len(arms.new), len(arms.baseline)) < 2 or variance(arms.new) + variance(arms.baseline) <= 0.0:
         return None
-    from scipy.stats import ttest_ind
+    from scipy.stats import ttest_ind_from_stats
 
     sign = -1 if improved else 1
-    shifted = [sign * x - math.log1p(policy.min_effect) for x in arms.new]
-    p = float(ttest_ind(shifted, [sign * x for x in arms.baseline], equal_var=False, alternative="greater").pvalue)
-    return p if math.isfinite(p) else None
+    new, baseline = arms.new, arms.baseline
+    p = ttest_ind_from_stats(
+        sign * mean(new) - math.log1p(policy.min_effect),
+        math.sqrt(variance(new)),
+        len(new),
+        sign * mean(baseline),
+        math.sqrt(variance(baseline)),
+        len(baseline),
+        equal_var=False,
+        alternative="greater",
+    ).pvalue
+    return float(p) if math.isfinite(p) else None

@@ -41,12 +41,17 @@ class Screening(msgspec.Struct, frozen=True, kw_only=True):
         return self.suspect or self.faster
 
 
-def screen(baseline: Sequence[RunRecord], run: RunRecord, policy: Policy, prior: Prior | None) -> Screening:
-    """Screen the session's own run against the baseline by t = (x - mean B) / (s_B sqrt(1 + 1 / n_B))."""
+def screen(
+    baseline: Sequence[RunRecord], run: RunRecord, policy: Policy, prior: Prior | None = None, *, shift: float = 0.0
+) -> Screening:
+    """Screen the session's own run against the baseline by t = (x - mean B) / (s_B sqrt(1 + 1 / n_B)).
+
+    `shift` is a log shift that is taken out of the run's time first.
+    """
     exact = excess(baseline, [run], policy) is not None
     if len(baseline) < policy.min_runs:
         return Screening(suspect=exact)
-    seen = difference(adjusted_arms(baseline, [run]), prior, interleaved=policy.interleaved)
+    seen = difference(adjusted_arms(baseline, [run], shift), prior, interleaved=policy.interleaved)
     if seen is None:
         return Screening(suspect=exact)
     p = seen.p_above(0.0)

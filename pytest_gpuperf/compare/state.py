@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pytest_gpuperf.compare.clock import log_clock
 from pytest_gpuperf.compare.numbers import mean
 from pytest_gpuperf.measure.samples import RunRecord
 
@@ -15,9 +14,8 @@ CLOCKS_DIFFER = 0.02
 
 def mean_clock_ghz(runs: Sequence[RunRecord]) -> float | None:
     """Return the runs' geometric mean SM clock; None where one was not metered."""
-    clocks = [log_clock(run) for run in runs]
-    metered = [clock for clock in clocks if clock is not None]
-    return math.exp(mean(metered)) if metered and len(metered) == len(clocks) else None
+    logs = [math.log(run.clock_ghz) for run in runs if run.clock_ghz is not None and run.clock_ghz > 0]
+    return math.exp(mean(logs)) if logs and len(logs) == len(runs) else None
 
 
 def device_findings(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> tuple[str, ...]:
