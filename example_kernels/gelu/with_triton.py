@@ -1,0 +1,163 @@
+"""GeLU as Triton kernels, one pass over memory: n elements cost 2 n loads and stores, whatever the arithmetic.
+
+    tanh form:  ½ (1 + tanh u) = σ(2u) = 1 / (1 + 2^(−2u·log₂e)),  u = √(2/π) (x + 0.044715 x³)
+    erf form:   ½ (1 + erf(x / √2))
+    backward:   dx = dy · (Φ(x) + x · Φ'(x))
+
+The sigmoid spelling costs one exponential and one division, and unlike 1 + tanh it loses no digits where x is
+negative. Arithmetic is float32 whatever the tensors are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import triton
+import triton.language as tl
+
+from example_kernels.support.ahead_of_time import Shipped
+from example_kernels.support.availability import check_triton_device
+from example_kernels.support.layout import dense_like
+
+BLOCK = 1024
+WARPS = 4
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+@triton.jit
+def _sigmoid_2u(x):
+    """Return σ(2u): −2 √(2/π) log₂e = −2.3022082."""
+    return 1.0 / (1.0 + tl.exp2(x * (-2.3022081985 - 0.1029432397 * x * x)))
+
+
+@triton.jit
+def _gelu(x, TANH: tl.constexpr):
+    if TANH:
+        return x * _sigmoid_2u(x)
+    return 0.5 * x * (1.0 + tl.erf(x * 0.7071067812))
+
+
+@triton.jit
+def _gelu_slope(x, TANH: tl.constexpr):
+    if TANH:
+        sigmoid = _sigmoid_2u(x)
+        # Beyond ±16 the slope is 0 or 1 to every digit; clamping keeps 0 · ∞ away. 2u' = 1.5957691 + 0.2140645 x².
+        near = tl.minimum(tl.maximum(x, -16.0), 16.0)
+        return sigmoid + near * sigmoid * (1.0 - sigmoid) * (1.5957691216 + 0.2140644488 * near * near)
+    near = tl.minimum(tl.maximum(x, -16.0), 16.0)
+    density = 0.3989422804 * tl.exp2(-0.7213475204 * near * near)
+    return 0.5 * (1.0 + tl.erf(x * 0.7071067812)) + near * density
+
+
+@triton.jit
+def gelu_forward_kernel(x_ptr, y_ptr, n, TANH: tl.constexpr, BLOCK: tl.constexpr):
+    """Each program turns one block; only the last one pays for a mask, which would make the loads narrow."""
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    offsets = tl.arange(0, BLOCK)
+    if start + BLOCK <= n:
+        x = tl.load(x_ptr + start + offsets).to(tl.float32)
+        tl.store(y_ptr + start + offsets, _gelu(x, TANH).to(y_ptr.dtype.element_ty))
+    else:
+        inside = start + offsets < n
+        x = tl.load(x_ptr + start + offsets, mask=inside, other=0.0).to(tl.float32)
+        tl.store(y_ptr + start + offsets, _gelu(x, TANH).to(y_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def gelu_backward_kernel(dy_ptr, x_ptr, dx_ptr, n, TANH: tl.constexpr, BLOCK: tl.constexpr):
+    """Recompute the slope from x: cheaper than having stored it."""
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    offsets = tl.arange(0, BLOCK)
+    if start + BLOCK <= n:
+        x = tl.load(x_ptr + start + offsets).to(tl.float32)
+        dy = tl.load(dy_ptr + start + offsets).to(tl.float32)
+        tl.store(dx_ptr + start + offsets, (dy * _gelu_slope(x, TANH)).to(dx_ptr.dtype.element_ty))
+    else:
+        inside = start + offsets < n
+        x = tl.load(x_ptr + start + offsets, mask=inside, other=0.0).to(tl.float32)
+        dy = tl.load(dy_ptr + start + offsets, mask=inside, other=0.0).to(tl.float32)
+        tl.store(dx_ptr + start + offsets, (dy * _gelu_slope(x, TANH)).to(dx_ptr.dtype.element_ty), mask=inside)
+
+
+def _check(x: torch.Tensor, approximate: str) -> None:
+    check_triton_device(x)
+    if x.dtype not in DTYPES:
+        raise TypeError(f"GeLU kernels take float32, float16 and bfloat16, not {x.dtype}")
+    if approximate not in {"none", "tanh"}:
+        raise ValueError(f'approximate is "none" or "tanh", not {approximate!r}')
+
+
+@torch.library.custom_op("example_kernels::gelu_triton", mutates_args=())
+def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
+    """Return GeLU of every element of `x` (any shape and strides; float32, float16 or bfloat16), on its stream."""
+    _check(x, approximate)
+    y = torch.empty_like(x)
+    if x.numel() == 0:
+        return y
+    x = dense_like(x, y)
+    with torch.cuda.device_of(x):
+        grid = (triton.cdiv(x.numel(), BLOCK),)
+        gelu_forward_kernel[grid](x, y, x.numel(), approximate == "tanh", BLOCK, num_warps=WARPS)
+    return y
+
+
+@torch.library.custom_op("example_kernels::gelu_triton_backward", mutates_args=())
+def gelu_backward(dy: torch.Tensor, x: torch.Tensor, approximate: str) -> torch.Tensor:
+    """Return dy · gelu'(x), in the shape and dtype of `x`."""
+    _check(x, approximate)
+    dx = torch.empty_like(x)
+    if x.numel() == 0:
+        return dx
+    x, dy = dense_like(x, dx), dense_like(dy, dx)
+    with torch.cuda.device_of(x):
+        grid = (triton.cdiv(x.numel(), BLOCK),)
+        gelu_backward_kernel[grid](dy, x, dx, x.numel(), approximate == "tanh", BLOCK, num_warps=WARPS)
+    return dx
+
+
+@gelu.register_fake
+def _(x: torch.Tensor, *_: object) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@gelu_backward.register_fake
+def _(_dy: torch.Tensor, x: torch.Tensor, *_: object) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def _keep(ctx, inputs, **_output) -> None:  # type: ignore[no-untyped-def]
+    x, ctx.approximate = inputs
+    ctx.save_for_backward(x)
+
+
+def _differentiate(ctx, dy: torch.Tensor):  # type: ignore[no-untyped-def]
+    (x,) = ctx.saved_tensors
+    return gelu_backward(dy, x, ctx.approximate), None
+
+
+gelu.register_autograd(_differentiate, setup_context=_keep)
+
+
+def shipped() -> Iterator[Shipped]:
+    """Yield every configuration the launches above use."""
+    for dtype in ("fp32", "fp16", "bf16"):
+        for tanh in (False, True):
+            constants = {"TANH": tanh, "BLOCK": BLOCK}
+            options = {"num_warps": WARPS}
+            name = f"gelu {'tanh' if tanh else 'erf'} {dtype}"
+            forward = {"x_ptr": f"*{dtype}", "y_ptr": f"*{dtype}", "n": "i64"}
+            yield Shipped(
+                name=f"{name} forward",
+                kernel=gelu_forward_kernel,
+                signature=forward,
+                constants=constants,
+                options=options,
+            )
+            yield Shipped(
+                name=f"{name} backward",
+                kernel=gelu_backward_kernel,
+                signature={"dy_ptr": f"*{dtype}", "x_ptr": f"*{dtype}", "dx_ptr": f"*{dtype}", "n": "i64"},
+                constants=constants,
+                options=options,
+            )

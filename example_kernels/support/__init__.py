@@ -1,0 +1,1 @@
+"""What the kernels share: availability, building CUDA C++, and memory layout."""

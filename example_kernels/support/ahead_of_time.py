@@ -1,0 +1,106 @@
+"""Compile kernels for Hopper without a GPU, and read their registers and spills.
+
+`python -m example_kernels.support.ahead_of_time` compiles every shipped configuration and prints one JSON object a
+line. It must run without TRITON_INTERPRET.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MODULES = ("example_kernels.gelu.with_triton",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipped:
+    """One configuration a kernel is launched with: argument types, constants, options, and what divides by 16."""
+
+    name: str
+    kernel: Any
+    signature: dict[str, str]
+    constants: dict[str, Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    unaligned: frozenset[str] = frozenset()
+
+    def attributes(self) -> dict[tuple[int], list[list[Any]]]:
+        """State divisibility as the run time would: pointers and integers, but those named in `unaligned`."""
+        names = list(self.kernel.arg_names)
+        divisible = [n for n, t in self.signature.items() if n not in self.unaligned and t[0] in "*i"]
+        return {(names.index(n),): [["tt.divisibility", 16]] for n in divisible}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one thread and one block of a compiled kernel take."""
+
+    name: str
+    registers: int
+    spilled_bytes: int
+    shared_bytes: int
+
+
+def compile_for_hopper(shipped: Shipped) -> Any:
+    """Compile for compute capability 9.0; the result's `asm` holds every stage from IR to machine code."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    types = {name: shipped.signature.get(name, "constexpr") for name in shipped.kernel.arg_names}
+    constants = {(shipped.kernel.arg_names.index(n),): v for n, v in shipped.constants.items()}
+    source = ASTSource(shipped.kernel, types, constants, shipped.attributes())
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=shipped.options)
+
+
+def resources(shipped: Shipped) -> Resources:
+    """Compile, and read the resource usage of the machine code."""
+    compiled = compile_for_hopper(shipped)
+    usage = _resource_usage(compiled.asm["cubin"])
+    return Resources(
+        name=shipped.name,
+        registers=usage["REG"],
+        spilled_bytes=usage["STACK"] + usage["LOCAL"],
+        shared_bytes=compiled.metadata.shared,
+    )
+
+
+def _resource_usage(cubin: bytes) -> dict[str, int]:
+    """Return what `cuobjdump --dump-resource-usage` says of the one kernel in `cubin`."""
+    import tempfile
+
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        text = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True)
+    return {key: int(value) for key, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", text.stdout)}
+
+
+def shipped_configurations() -> Iterator[Shipped]:
+    """Yield what every operation's Triton module lists in `shipped()`."""
+    for module in MODULES:
+        yield from importlib.import_module(module).shipped()
+
+
+def main() -> None:
+    """Print the resources of every shipped configuration whose name contains the argument, if there is one."""
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    for shipped in shipped_configurations():
+        if wanted in shipped.name:
+            found = resources(shipped)
+            line = {name: getattr(found, name) for name in Resources.__slots__}
+            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
