@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,12 @@ def split_node_id(node_id: str) -> tuple[str, str, str]:
         return "", node_id, ""
     function, bracket, params = rest.partition("[")
     return file, function, params.removesuffix("]") if bracket else ""
+
+
+def natural_key(text: str) -> list[tuple[int, str, int]]:
+    """A sort key that puts `test[256]` before `test[1024]`: runs of digits are ordered as numbers."""
+    pieces = re.findall(r"[0-9]+|[^0-9]+", text)
+    return [(0, "", int(piece)) if piece[0] in "0123456789" else (1, piece, 0) for piece in pieces]
 
 
 def display_width(text: str) -> int:

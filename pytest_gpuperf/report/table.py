@@ -11,7 +11,7 @@ from pytest_gpuperf.compare.verdict import VERDICTS
 from pytest_gpuperf.report import units
 from pytest_gpuperf.report.columns import COLUMN_NAMES, COLUMNS, DEFAULT_COLUMNS, Column, mean_us
 from pytest_gpuperf.report.layout import name_table
-from pytest_gpuperf.report.names import shorten, split_node_id
+from pytest_gpuperf.report.names import natural_key, shorten, split_node_id
 
 _ANSI = {
     "regressed": "31;1",
@@ -29,7 +29,7 @@ def _number_last(value: float | None) -> float:
 
 SORTS: dict[str, Callable[[Outcome], Any]] = {
     "order": lambda _: 0,
-    "name": lambda outcome: outcome.benchmark.label,
+    "name": lambda outcome: natural_key(outcome.benchmark.label),
     "mean": lambda outcome: _number_last(mean_us(outcome)),
     "ratio": lambda outcome: -(outcome.decision.ratio or 0.0),
     "verdict": lambda outcome: VERDICTS.index(outcome.decision.verdict),

@@ -127,9 +127,9 @@ def p_equals(p: float | None) -> str:
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def count(number: int, noun: str) -> str:
-    """Say a number of things: `1 run`, `8 runs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Say a number of things: `1 run`, `8 runs`; `plural` is for nouns that do not just take an s."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
 
 
 def span(numbers: Sequence[int]) -> str:
@@ -138,3 +138,15 @@ def span(numbers: Sequence[int]) -> str:
         return UNKNOWN
     low, high = min(numbers), max(numbers)
     return str(low) if low == high else f"{low}-{high}"
+
+
+def rate(share: float | None) -> str:
+    """Format how often something happens: `0 %`, `0.25 %`, `97.5 %`; what is not always is never rounded to 100 %."""
+    if share is None or not math.isfinite(share):
+        return UNKNOWN
+    return f"{share * 100:.3g} %" if share <= 0.99 else f"{math.floor(share * 1e4) / 100:g} %"
+
+
+def fine_percent(share: float | None) -> str:
+    """Format a small share with two significant digits: `0.34 %`."""
+    return UNKNOWN if share is None or not math.isfinite(share) else f"{share * 100:.2g} %"

@@ -1,0 +1,89 @@
+"""The `gpuperf` command: everything that can be done with stored files, without running a test."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import TextIO
+
+from pytest_gpuperf.commands.answer import UNUSABLE, Answer, CommandError
+
+COMMANDS = {
+    "list": ("listing", "list the stored baselines and sessions"),
+    "show": ("show", "show what a baseline or a session holds"),
+    "compare": ("compare", "compare two baselines, sessions or files, with the verdicts of pytest --gpuperf"),
+    "history": ("history", "show how benchmarks did over the stored sessions"),
+    "accept": ("accept", "store what a session measured as the baseline"),
+    "rename": ("rename", "give a baseline's entries the new id of a renamed test"),
+    "prune": ("prune", "remove entries from a baseline"),
+    "calibrate": ("calibrate", "audit the verdicts on recordings: false alarms and detected slowdowns"),
+}
+_EPILOG = """exit codes:
+  0  fine
+  1  a verdict that fails (compare: see --fail-on)
+  2  wrong usage, or a file that cannot be used
+
+'gpuperf COMMAND --help' tells more of each."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `gpuperf` with these arguments (None: the process's) and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        parsed = _parser(arguments).parse_args(arguments)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else UNUSABLE
+    return _told(_run(parsed))
+
+
+def _run(parsed: argparse.Namespace) -> Answer:
+    from pytest_gpuperf.store.errors import StoreError
+
+    try:
+        answer: Answer = _module(parsed.command).run(parsed)
+    except (CommandError, StoreError) as error:
+        return Answer("", UNUSABLE, (str(error),))
+    except KeyboardInterrupt:
+        return Answer("", UNUSABLE, ("interrupted",))
+    return answer
+
+
+def _told(answer: Answer) -> int:
+    try:
+        if answer.text:
+            _print(answer.text, sys.stdout)
+        for error in answer.errors:
+            _print(f"gpuperf: error: {error}", sys.stderr)
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; without this the interpreter complains again when it flushes at exit.
+        sys.stdout = None
+    return answer.exit_code
+
+
+def _print(text: str, stream: TextIO) -> None:
+    # A terminal that knows no `±` is no reason to fail.
+    encoding = stream.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+
+
+def _module(command: str) -> ModuleType:
+    return import_module(f"pytest_gpuperf.commands.{COMMANDS[command][0]}")
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpuperf",
+        description="Look at, compare and maintain the results that pytest --gpuperf stores.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (_, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        # Only the command that is asked for is imported: the others' arguments will not be looked at.
+        if name in arguments:
+            _module(name).add_arguments(command)
+    return parser

@@ -1,0 +1,74 @@
+"""`gpuperf prune`: remove what is no longer measured from a baseline."""
+
+from __future__ import annotations
+
+import argparse
+
+from pytest_gpuperf.commands.answer import Answer, CommandError
+from pytest_gpuperf.commands.entries import entries_at, no_such_entry
+from pytest_gpuperf.commands.places import add_baseline_option, add_storage_option, baseline_places, chosen_storage
+from pytest_gpuperf.commands.sources import LATEST, session_source
+from pytest_gpuperf.report.units import count
+from pytest_gpuperf.store import baselines
+from pytest_gpuperf.store.schema import Baseline, Entry, SessionRecord
+from pytest_gpuperf.store.storage import Storage
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("ids", metavar="ID", nargs="*", help="a benchmark, or all of a test, class, file or folder")
+    parser.add_argument(
+        "--missing-in",
+        metavar="SESSION",
+        help=f"what that session (its id, or '{LATEST}') found missing: in the baseline and selected, but not run",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and leave it")
+    add_baseline_option(parser)
+    add_storage_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> Answer:
+    """Remove the entries and say which; nothing is removed if an id fits none."""
+    if bool(arguments.ids) == bool(arguments.missing_in):
+        raise CommandError("give the ids of what to remove, or --missing-in SESSION")
+    storage = chosen_storage(arguments.storage)
+    places = baseline_places(storage, arguments.baseline)
+    loaded = {place: _loaded(storage, *place) for place in places}
+    ids = arguments.ids or _missing_in(storage, arguments.missing_in)
+    for asked in ids:
+        if arguments.ids and not any(entries_at(baseline, asked) for baseline in loaded.values()):
+            raise no_such_entry(asked, loaded.values())
+    lines: list[str] = []
+    for (machine, name), baseline in loaded.items():
+        doomed = _chosen(baseline, ids)
+        if doomed and not arguments.dry_run:
+            baselines.update(storage, machine, name, lambda old: _without(old, ids))
+        verb = "would remove" if arguments.dry_run else "removed"
+        lines.append(f"{name}@{machine}: {verb} {count(len(doomed), 'entry', 'entries')} of {len(baseline.entries)}")
+        lines += [f"  {entry.benchmark.label}" for entry in doomed]
+    return Answer("\n".join(lines))
+
+
+def _loaded(storage: Storage, machine: str, name: str) -> Baseline:
+    baseline = baselines.load(storage, machine, name)
+    return baseline if baseline is not None else Baseline(machine_model=machine)
+
+
+def _missing_in(storage: Storage, session: str) -> list[str]:
+    content = session_source(storage, session).content
+    assert isinstance(content, SessionRecord), "session_source loads sessions only"
+    missing = [o.benchmark.label for o in content.outcomes if o.decision.verdict == "missing"]
+    if not missing:
+        raise CommandError(f"session {session!r} found nothing missing")
+    return missing
+
+
+def _chosen(baseline: Baseline, ids: list[str]) -> list[Entry]:
+    found = {entry.benchmark.key: entry for asked in ids for entry in entries_at(baseline, asked)}
+    return list(found.values())
+
+
+def _without(old: Baseline | None, ids: list[str]) -> Baseline:
+    if old is None:
+        raise CommandError("the baseline was removed a moment ago")
+    return baselines.remove_entries(old, [entry.benchmark.key for entry in _chosen(old, ids)])
