@@ -60,7 +60,7 @@ class BenchmarkId(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def key(self) -> str:
         """A short, unique name of ASCII letters, digits, `.`, `_` and `-`, fit for a file or a JSON key."""
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", self.label)
-        if plain == self.label and len(plain) <= KEY_LIMIT_CHARACTERS:
+        if plain and plain == self.label and len(plain) <= KEY_LIMIT_CHARACTERS:
             return plain
         digest = _digest(f"{self.node_id}\0{self.name}")
         return f"{plain[: KEY_LIMIT_CHARACTERS - 13]}-{digest}".strip("-")

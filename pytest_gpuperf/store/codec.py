@@ -155,6 +155,8 @@ def _check_references(baseline: Baseline, where: str) -> None:
         path = f'$.entries["{key}"]'
         if key != entry.benchmark.key:
             _broken(where, f'holds "{entry.benchmark.label}", whose key is "{entry.benchmark.key}", at {path}')
+        if not entry.runs:
+            _broken(where, f"has an entry without runs, at {path}.runs")
         _check_runs(entry.runs, path, where)
         unknown = {run.session for run in entry.runs} - baseline.sessions.keys()
         if unknown:
@@ -162,8 +164,6 @@ def _check_references(baseline: Baseline, where: str) -> None:
 
 
 def _check_runs(runs: tuple[RunRecord, ...], path: str, where: str) -> None:
-    if not runs:
-        _broken(where, f"has an entry without runs, at {path}.runs")
     for index, run in enumerate(runs):
         if run.trials < 1 or run.sd_us < 0:
             _broken(where, f"has an impossible run (trials {run.trials}, sd_us {run.sd_us}) at {path}.runs[{index}]")

@@ -11,13 +11,14 @@ Layout: TypeAlias = "dict[str, Layout] | None"
 layout of its members by key, those under "*" for all others."""
 
 _EXACT_FIELDS = frozenset({"bytes_moved", "flops"})  # part of a benchmark's identity, compared for equality
+_LEFT_OUT_EMPTY = frozenset({"device"})
 _DECIMALS = {"log_median": 7, "batches": 6}  # logarithms: an absolute precision is a relative one of the time
 _SIGNIFICANT_DIGITS = 6
 _LARGEST_SHORT_INTEGER = 1e15
 
 
 def storable(value: Any, field: str = "", path: str = "$") -> Any:
-    """`value` with its numbers rounded to what is stored, and lone surrogates escaped.
+    """`value` with its numbers rounded to what is stored, lone surrogates escaped and empty device states dropped.
 
     Raises ValueError, with the JSON path, for NaN and infinities.
     """
@@ -26,7 +27,8 @@ def storable(value: Any, field: str = "", path: str = "$") -> Any:
     if isinstance(value, str):
         return _unicode(value)
     if isinstance(value, dict):
-        return {_unicode(key): storable(member, key, f"{path}.{key}") for key, member in value.items()}
+        members = {_unicode(key): storable(member, key, f"{path}.{key}") for key, member in value.items()}
+        return {key: member for key, member in members.items() if key not in _LEFT_OUT_EMPTY or member}
     if isinstance(value, list | tuple):
         return [storable(member, field, f"{path}[{index}]") for index, member in enumerate(value)]
     return value
