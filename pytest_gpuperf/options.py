@@ -20,8 +20,8 @@ from pytest_gpuperf.settings import (
     text,
 )
 
-_ABSENT = object()
-_OVERRIDABLE = {**PER_BENCHMARK}
+FIXTURE = "gpubench"
+MARKER = "perf"
 _NEEDS_MEASURING = ("json", "strict", "fail_on", "override", "force")
 _STORING = ("--gpuperf-save-baseline", "--gpuperf-extend-baseline")
 
@@ -108,6 +108,11 @@ def spell_out_storing_options(args: list[str]) -> None:
             args[index] = f"{argument}={DEFAULT_BASELINE}"
 
 
+def is_benchmark(item: pytest.Item) -> bool:
+    """Whether a test can measure: it uses the fixture, or says so by the marker."""
+    return FIXTURE in getattr(item, "fixturenames", ()) or item.get_closest_marker(MARKER) is not None
+
+
 class Options:
     """The settings of one pytest process, resolved; errors name the place a value came from."""
 
@@ -176,12 +181,12 @@ class Options:
         for pair in self._config.getoption("gpuperf_override"):
             key, equals, value = pair.partition("=")
             name = key.strip().replace("-", "_")
-            if not equals or name not in _OVERRIDABLE:
+            if not equals or name not in PER_BENCHMARK:
                 raise pytest.UsageError(
                     f"option --gpuperf-override={pair}: expected KEY=VALUE with KEY out of "
-                    f"{', '.join(_OVERRIDABLE)}{_suggestion(name, _OVERRIDABLE)}"
+                    f"{', '.join(PER_BENCHMARK)}{_suggestion(name, PER_BENCHMARK)}"
                 )
-            yield name, _parsed(_OVERRIDABLE[name].parse, value, f"option --gpuperf-override={pair}")
+            yield name, _parsed(PER_BENCHMARK[name].parse, value, f"option --gpuperf-override={pair}")
 
     def _read_marker(self, mark: pytest.Mark, node_id: str) -> Iterator[tuple[str, object]]:
         if mark.args:

@@ -28,13 +28,13 @@ EXIT_GRACE_SECONDS = 30.0
 LOG_TAIL_LINES = 25
 
 
-class TestStarted(msgspec.Struct, frozen=True, tag="started"):
+class StartedEvent(msgspec.Struct, frozen=True, tag="started"):
     """The worker has begun the test with this index in the request."""
 
     index: int
 
 
-class BenchmarkMeasured(msgspec.Struct, frozen=True, tag="measured", kw_only=True):
+class MeasuredEvent(msgspec.Struct, frozen=True, tag="measured", kw_only=True):
     """One benchmark of a test that passed."""
 
     index: int
@@ -44,7 +44,7 @@ class BenchmarkMeasured(msgspec.Struct, frozen=True, tag="measured", kw_only=Tru
     trials: Trials
 
 
-class TestFinished(msgspec.Struct, frozen=True, tag="finished", kw_only=True):
+class FinishedEvent(msgspec.Struct, frozen=True, tag="finished", kw_only=True):
     """The worker is done with the test, teardown included."""
 
     index: int
@@ -52,7 +52,7 @@ class TestFinished(msgspec.Struct, frozen=True, tag="finished", kw_only=True):
     text: str = ""
 
 
-Event = TestStarted | BenchmarkMeasured | TestFinished
+Event = StartedEvent | MeasuredEvent | FinishedEvent
 
 REQUEST_FILE = "request.json"
 EVENTS_FILE = "events.jsonl"
@@ -99,7 +99,7 @@ class EventReader:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / EVENTS_FILE
-        self._decoder = msgspec.json.Decoder(TestStarted | BenchmarkMeasured | TestFinished)
+        self._decoder = msgspec.json.Decoder(StartedEvent | MeasuredEvent | FinishedEvent)
         self._offset = 0
 
     def new(self) -> Iterator[Event]:
@@ -150,7 +150,7 @@ class Limits:
 class FreshRun:
     """What one round through the asked tests brought."""
 
-    measured: list[tuple[str, BenchmarkMeasured]] = field(default_factory=list)
+    measured: list[tuple[str, MeasuredEvent]] = field(default_factory=list)
     """Node id and measurement."""
     failures: dict[str, str] = field(default_factory=dict)
     """Why a test has no measurement in this round: it failed, was skipped, or its process died or hung."""
@@ -242,9 +242,9 @@ class _Worker:
 
     def _take(self, event: Event, result: FreshRun) -> None:
         node_id = self._request.node_ids[event.index]
-        if isinstance(event, TestStarted):
+        if isinstance(event, StartedEvent):
             self._current = node_id
-        elif isinstance(event, BenchmarkMeasured):
+        elif isinstance(event, MeasuredEvent):
             result.measured.append((node_id, event))
         else:
             if event.outcome != "passed":

@@ -1,0 +1,97 @@
+"""Hook implementations and the fixture: wiring only. Everything else is imported once there is something to measure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_gpuperf.options import MARKER, Options, add_options, is_benchmark, spell_out_storing_options
+
+if TYPE_CHECKING:
+    from pytest_gpuperf.gpubench import GpuBench
+
+OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
+BENCH: pytest.StashKey[Bench] = pytest.StashKey()
+PLAIN_BENCH: pytest.StashKey[Bench] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register options and ini keys."""
+    add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Register the extension points."""
+    from pytest_gpuperf import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(args: list[str]) -> None:
+    """Keep `--gpuperf-save-baseline tests/` from taking the path for a name."""
+    spell_out_storing_options(args)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Make a fresh worker deaf to the user's options before any other plugin reads them."""
+    if config.getoption("gpuperf_fresh_worker") is not None:
+        from pytest_gpuperf.session.fresh_worker import neutralise_options
+
+        neutralise_options(config)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the settings, and take the role that this process has in a measuring session."""
+    config.addinivalue_line(
+        "markers",
+        "perf(**settings): how the test's benchmarks are measured and judged, such as min_effect=0.03 (gpuperf)",
+    )
+    options = Options(config)
+    config.stash[OPTIONS] = options
+    if options.fresh_worker is not None or options.session.measuring:
+        from pytest_gpuperf.session.roles import install
+
+        config.stash[BENCH] = install(config, options)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse wrong marker arguments whether or not this session measures; deselect for `--gpuperf-only`."""
+    options = config.stash[OPTIONS]
+    for item in items:
+        if item.get_closest_marker(MARKER) is not None:
+            options.for_markers(item.iter_markers(MARKER), item.nodeid)
+    if options.session.only:
+        _keep_benchmarks_only(config, items)
+
+
+def _keep_benchmarks_only(config: pytest.Config, items: list[pytest.Item]) -> None:
+    kept = [item for item in items if is_benchmark(item)]
+    dropped = [item for item in items if not is_benchmark(item)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+@pytest.fixture
+def gpubench(request: pytest.FixtureRequest) -> GpuBench:
+    """Call a function and return its output; with --gpuperf also time it and compare it with the stored baseline."""
+    from pytest_gpuperf.gpubench import GpuBench
+
+    config = request.config
+    options = config.stash[OPTIONS]
+    bench = config.stash.get(BENCH, None)
+    if bench is None:
+        return GpuBench(request.node.nodeid, lambda: _plain_device(config))
+    settings = options.for_markers(request.node.iter_markers(MARKER), request.node.nodeid)
+    return GpuBench(request.node.nodeid, lambda: bench.backend.device, bench.measurer(request.node, settings))
+
+
+def _plain_device(config: pytest.Config) -> str:
+    from pytest_gpuperf.session.bench import Bench
+
+    if PLAIN_BENCH not in config.stash:
+        config.stash[PLAIN_BENCH] = Bench(config, config.stash[OPTIONS])
+    return config.stash[PLAIN_BENCH].backend.device

@@ -1,0 +1,203 @@
+"""The measuring end of one pytest process: the back end, and what each test's calls yielded on it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from pytest_gpuperf.gpubench import BenchmarkCall, BenchResult
+from pytest_gpuperf.measure.backends import backend_for
+from pytest_gpuperf.measure.backends.base import Backend, Timer
+from pytest_gpuperf.measure.device_lock import exclusive
+from pytest_gpuperf.measure.errors import MeasureError, StickyDeviceError
+from pytest_gpuperf.measure.fingerprint import describe_arguments
+from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.measure.measure import measure
+from pytest_gpuperf.measure.measurement import Measurement
+from pytest_gpuperf.measure.plan import BenchmarkId, Identity, Plan, Workload
+from pytest_gpuperf.measure.samples import RunRecord, Trials
+from pytest_gpuperf.options import Options
+from pytest_gpuperf.settings import BenchmarkSettings
+
+StoredTimer = Callable[[BenchmarkId], str | None]
+"""The timer that a benchmark's baseline was measured with, if it has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One benchmark as this process measured it."""
+
+    benchmark: BenchmarkId
+    settings: BenchmarkSettings
+    identity: Identity
+    record: RunRecord
+    trials: Trials
+    hazards: tuple[str, ...]
+
+
+def stable_node_id(item: pytest.Item) -> str:
+    """Return the node id as it is without pytest-xdist, which appends `@group` to grouped tests in its workers."""
+    node_id = item.nodeid
+    for mark in item.iter_markers("xdist_group"):
+        group = mark.args[0] if mark.args else mark.kwargs.get("name", "default")
+        if item.config.getoption("dist", "no") == "loadgroup":
+            return node_id.removesuffix(f"@{group}")
+    return node_id
+
+
+class Bench:
+    """Makes the back end when first asked, and hands out a measurer a test."""
+
+    def __init__(self, config: pytest.Config, options: Options) -> None:
+        self._config = config
+        self._options = options
+        self._taken: dict[str, list[Measured]] = {}
+        self.stored_timer: StoredTimer = lambda _: None
+
+    @functools.cached_property
+    def backend(self) -> Backend:
+        """The back end of the measured device; raises `pytest.UsageError` where there is no such device."""
+        device = self._options.session.device
+        made: Backend | None = self._config.hook.pytest_gpuperf_make_backend(config=self._config, device=device)
+        if made is not None:
+            return made
+        try:
+            return backend_for(device)
+        except MeasureError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @functools.cached_property
+    def machine(self) -> Machine:
+        """What is measured on, with what the `pytest_gpuperf_machine_info` hooks add."""
+        import msgspec
+
+        machine = self.backend.machine()
+        added: dict[str, str] = {}
+        for facts in self._config.hook.pytest_gpuperf_machine_info(config=self._config, machine=machine):
+            added.update(facts or {})
+        return msgspec.structs.replace(machine, extra={**machine.extra, **added}) if added else machine
+
+    def timer_for(self, settings: BenchmarkSettings) -> Timer | None:
+        """Return the timer that a `pytest_gpuperf_make_timer` hook makes; None for the back end's own."""
+        hook = self._config.hook.pytest_gpuperf_make_timer
+        made: Timer | None = hook(config=self._config, backend=self.backend, settings=settings)
+        return made
+
+    def measurer(self, item: pytest.Item, settings: BenchmarkSettings) -> ItemMeasurer:
+        """Return what measures the calls of `item`."""
+        return ItemMeasurer(self, stable_node_id(item), settings)
+
+    def add(self, node_id: str, measured: Measured) -> None:
+        """Keep what a test measured until its fate is known."""
+        self._taken.setdefault(node_id, []).append(measured)
+
+    def take(self, node_id: str) -> list[Measured]:
+        """Return and forget what a test measured."""
+        return self._taken.pop(node_id, [])
+
+    def after_test(self) -> None:
+        """Start the next test with the device's memory as the first one found it."""
+        if "backend" in self.__dict__:
+            self.backend.release_memory()
+
+    def close(self) -> None:
+        """Release the back end, if it was ever made."""
+        if "backend" in self.__dict__:
+            self.backend.close()
+
+
+class ItemMeasurer:
+    """Measures the calls of one test."""
+
+    def __init__(self, bench: Bench, node_id: str, settings: BenchmarkSettings) -> None:
+        self._bench = bench
+        self._node_id = node_id
+        self._settings = settings
+
+    def check_usable(self) -> None:
+        """Refuse to go on on a device that an earlier test left in an error state."""
+        self._bench.backend.check_usable()
+
+    def note_failure(self, error: BaseException) -> None:
+        """Look whether the device survived a call that failed."""
+        if not isinstance(error, StickyDeviceError):
+            self._bench.backend.note_failure(self._node_id, error)
+
+    def measure(self, call: BenchmarkCall) -> BenchResult:
+        """Measure the call and keep the measurement for the verdict on this test."""
+        benchmark = BenchmarkId.of(self._node_id, call.name)
+        settings = self._resolved(benchmark)
+        plan = Plan(
+            benchmark=benchmark,
+            settings=settings,
+            workload=_workload(call),
+            setup=call.setup,
+            timer=self._bench.timer_for(settings),
+        )
+        with exclusive(self._bench.backend.lock_name):
+            measurement = measure(_bound(call), plan, self._bench.backend)
+        self._bench.add(
+            self._node_id,
+            Measured(
+                benchmark=benchmark,
+                settings=self._settings,
+                identity=measurement.identity,
+                record=measurement.record,
+                trials=measurement.trials,
+                hazards=tuple(measurement.hazards),
+            ),
+        )
+        return _result(measurement, plan.workload)
+
+    def _resolved(self, benchmark: BenchmarkId) -> BenchmarkSettings:
+        # Like is compared with like: what `auto` chose for the baseline is chosen again.
+        if self._settings.timer == "auto" and (stored := self._bench.stored_timer(benchmark)) is not None:
+            return replace(self._settings, timer=stored)  # type: ignore[arg-type]
+        return self._settings
+
+
+def _bound(call: BenchmarkCall) -> Callable[..., object]:
+    return call.fn if call.setup is not None else functools.partial(call.fn, *call.args, **call.kwargs)
+
+
+def _workload(call: BenchmarkCall) -> Workload:
+    args, kwargs = (call.args, call.kwargs) if call.setup is None else call.setup()
+    return Workload(
+        arguments=describe_arguments(args, kwargs),
+        bytes_moved=None if call.bytes_moved is None else float(call.bytes_moved),
+        flops=None if call.flops is None else float(call.flops),
+    )
+
+
+def _result(measurement: Measurement, workload: Workload) -> BenchResult:
+    record = measurement.record
+    return BenchResult(
+        mean_us=record.mean_us,
+        median_us=math.exp(record.log_median),
+        std_us=record.sd_us,
+        min_us=record.min_us,
+        p5_us=record.p5_us,
+        p95_us=record.p95_us,
+        half_width_us=record.half_width_us,
+        trials=record.trials,
+        runs=1,
+        host_us=record.host_us,
+        peak_memory_bytes=record.peak_memory_bytes,
+        clock_ghz=record.clock_ghz,
+        timer=measurement.identity.timer,
+        cache=measurement.identity.cache,
+        notes=record.notes,
+        terabytes_per_second=_per_second(workload.bytes_moved, record.mean_us),
+        teraflops_per_second=_per_second(workload.flops, record.mean_us),
+        record=record,
+        raw=measurement.trials,
+    )
+
+
+def _per_second(amount: float | None, mean_us: float) -> float | None:
+    """Return `amount` a call as 10^12 a second: amount / (mean_us * 1e-6) / 1e12."""
+    return None if amount is None else amount / mean_us / 1e6

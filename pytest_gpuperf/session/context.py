@@ -1,0 +1,90 @@
+"""What the parts of a session share: settings, the measuring end, the baseline's gate, and where things are stored."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from pytest_gpuperf.options import Options
+from pytest_gpuperf.session.bench import Bench
+from pytest_gpuperf.session.failing import Fails, fails_by
+from pytest_gpuperf.session.gate import Gate
+from pytest_gpuperf.session.rounds import FreshRounds
+from pytest_gpuperf.settings import SessionSettings
+from pytest_gpuperf.store import baselines
+from pytest_gpuperf.store.errors import StoreError
+from pytest_gpuperf.store.schema import Baseline
+from pytest_gpuperf.store.storage import Storage, open_storage
+
+STORAGE_FOLDER = ".gpuperf"
+
+
+class Context:
+    """Made once a session; its parts are made when first asked for."""
+
+    def __init__(self, config: pytest.Config, options: Options, bench: Bench) -> None:
+        self.config = config
+        self.settings: SessionSettings = options.session
+        self.bench = bench
+        self.session_id = secrets.token_hex(4)
+        self.collected: tuple[str, ...] = ()
+        """Node ids of the tests to run, once collection is over."""
+
+    @functools.cached_property
+    def storage(self) -> Storage:
+        """Where baselines and session records are kept."""
+        location = self.settings.storage
+        anchor = self.config.inipath.parent if self.config.inipath else self.config.rootpath
+        place = str(anchor / STORAGE_FOLDER) if location is None else _anchored(location, self.config)
+        made: Storage | None = self.config.hook.pytest_gpuperf_make_storage(config=self.config, location=place)
+        if made is not None:
+            return made
+        try:
+            return open_storage(place)
+        except StoreError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @property
+    def baseline_name(self) -> str:
+        """The baseline that this session compares with: the one it writes to, where it writes and no other is named."""
+        return self.settings.stored_name or self.settings.baseline if not self.settings.gate else self.settings.baseline
+
+    @functools.cached_property
+    def gate(self) -> Gate:
+        """The gate on the stored baseline; raises `pytest.UsageError` for one that cannot be used."""
+        name = self.baseline_name
+        try:
+            key = self.bench.machine.key
+            baseline: Baseline | None = baselines.load(self.storage, key, name)
+            others = [machine for machine in baselines.machines_with(self.storage, name) if machine != key]
+        except StoreError as error:
+            raise pytest.UsageError(str(error)) from None
+        return Gate(baseline, name=name, collected=self.collected, other_models=others)
+
+    @functools.cached_property
+    def rounds(self) -> FreshRounds:
+        """What starts fresh processes."""
+        return FreshRounds(self.config, self.settings.fresh_timeout)
+
+    @functools.cached_property
+    def fails(self) -> Fails:
+        """What says whether an outcome fails its test."""
+        return fails_by(self.config, self.settings.failing_verdicts)
+
+    def plain_settings(self) -> dict[str, str | int | float | bool | None]:
+        """The session's settings as plain values, for its record."""
+        values = {field.name: getattr(self.settings, field.name) for field in fields(self.settings)}
+        return {name: ",".join(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _anchored(location: str, config: pytest.Config) -> str:
+    if "://" in location:
+        return location
+    # As for pytest's own paths: an ini file's is relative to that file, the command line's to where it was given.
+    on_command_line = config.getoption("gpuperf_storage") is not None
+    base = config.invocation_params.dir if on_command_line or config.inipath is None else config.inipath.parent
+    return str(Path(base) / Path(location).expanduser())

@@ -1,0 +1,40 @@
+"""What a test's report carries along about its benchmarks, from the process that ran it to the one that tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from pytest_gpuperf.compare.outcome import Outcome
+from pytest_gpuperf.settings import BenchmarkSettings
+
+ATTRIBUTE = "gpuperf_findings"
+STABLE_NODE_ID = "gpuperf_node_id"
+"""Attribute of a report: the test's node id without what pytest-xdist appends."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One benchmark of a test that passed, with what is needed to decide on it again after more runs."""
+
+    outcome: Outcome
+    settings: BenchmarkSettings
+    hazards: tuple[str, ...] = ()
+    worth_more_runs: bool = False
+    problem: str = ""
+    """Why the benchmark could not be confirmed; fails the test whatever the verdict."""
+
+
+def attach(report: pytest.TestReport, findings: Sequence[Finding]) -> None:
+    """Put findings on a report, as text, since pytest-xdist carries only plain values from process to process."""
+    setattr(report, ATTRIBUTE, msgspec.json.encode(tuple(findings)).decode())
+
+
+def detach(report: pytest.TestReport) -> tuple[Finding, ...]:
+    """Take the findings off a report, so that the raw samples do not stay in memory with it."""
+    text = getattr(report, ATTRIBUTE, None)
+    if text is None:
+        return ()
+    delattr(report, ATTRIBUTE)
+    return msgspec.json.decode(text, type=tuple[Finding, ...])

@@ -1,0 +1,178 @@
+"""The plugins of a measuring pytest process by its role: alone, controller or worker of pytest-xdist, or fresh."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_gpuperf.options import Options, is_benchmark
+from pytest_gpuperf.report.summary import gpuperf_section, machine_changes, section_title
+from pytest_gpuperf.session.bench import Bench, stable_node_id
+from pytest_gpuperf.session.closing import Closed, Closing
+from pytest_gpuperf.session.context import Context
+from pytest_gpuperf.session.fresh_worker import FreshWorker
+from pytest_gpuperf.session.ledger import Ledger, Selection
+from pytest_gpuperf.session.rounds import XDIST_INPUT_KEY, own_command
+from pytest_gpuperf.session.testing import Testing
+
+
+def install(config: pytest.Config, options: Options) -> Bench:
+    """Register what this process's role needs; return its measuring end."""
+    bench = Bench(config, options)
+    register = config.pluginmanager.register
+    if options.fresh_worker is not None:
+        register(FreshWorker(config, bench, Path(options.fresh_worker)), "gpuperf-fresh-worker")
+        return bench
+    context = Context(config, options, bench)
+    selection = Selection()
+    register(selection, "gpuperf-selection")
+    if hasattr(config, "workerinput"):
+        register(RunsTests(context, can_hold=False), "gpuperf-tests")
+        return bench
+    ledger = Ledger()
+    register(ledger, "gpuperf-ledger")
+    if _is_xdist_controller(config):
+        register(Controls(context), "gpuperf-controller")
+        tests = None
+    else:
+        # With -x the session must stop at a regression, so it cannot wait until the end to find out.
+        tests = RunsTests(context, can_hold=not config.getoption("maxfail"))
+        register(tests, "gpuperf-tests")
+    register(Tells(context, Closing(context, ledger, selection), tests), "gpuperf-tells")
+    return bench
+
+
+def _is_xdist_controller(config: pytest.Config) -> bool:
+    return config.pluginmanager.hasplugin("dsession") or bool(config.getoption("tx", None))
+
+
+class RunsTests:
+    """Runs the benchmark tests of this process."""
+
+    def __init__(self, context: Context, *, can_hold: bool) -> None:
+        self._context = context
+        self._can_hold = can_hold
+        self._testing: Testing | None = None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Load the baseline as soon as it is known that it is needed, before anything is measured in vain."""
+        context = self._context
+        benchmarks = [item for item in session.items if is_benchmark(item)]
+        if not benchmarks or session.config.option.collectonly:
+            return
+        context.collected = tuple(stable_node_id(item) for item in benchmarks)
+        context.bench.stored_timer = context.gate.stored_timer
+        self._testing = Testing(
+            context.settings,
+            context.bench,
+            context.gate,
+            context.rounds,
+            context.fails,
+            can_hold=self._can_hold,
+        )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Take benchmark tests; leave all others to pytest."""
+        if self._testing is None or not is_benchmark(item):
+            return None
+        self._testing.run(item, nextitem)
+        return True
+
+    def settle(self) -> None:
+        """Confirm and report the tests that were held."""
+        if self._testing is not None:
+            self._testing.settle()
+
+    def abandon(self) -> int:
+        """Forget the tests that were held; return how many."""
+        return 0 if self._testing is None else self._testing.abandon()
+
+    def pytest_unconfigure(self) -> None:
+        """Release the device."""
+        self._context.bench.close()
+
+
+class Controls:
+    """What only the controller of pytest-xdist does."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def pytest_sessionstart(self) -> None:
+        """Refuse a baseline that cannot be used here, where the message is seen."""
+        _ = self._context.gate
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: object) -> None:
+        """Tell a worker how this session was started, so that it can start fresh processes."""
+        node.workerinput[XDIST_INPUT_KEY] = own_command(self._context.config)  # type: ignore[attr-defined]
+
+    def pytest_unconfigure(self) -> None:
+        """Release the device."""
+        self._context.bench.close()
+
+
+class Tells:
+    """Closes the session and prints its section."""
+
+    def __init__(self, context: Context, closing: Closing, tests: RunsTests | None) -> None:
+        self._context = context
+        self._closing = closing
+        self._tests = tests
+        self._closed: Closed | None = None
+        self._abandoned = 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> object:
+        """After the tests: confirm the suspects, then close."""
+        try:
+            result = yield
+        except BaseException:
+            self._abandoned = 0 if self._tests is None else self._tests.abandon()
+            raise
+        if session.config.option.collectonly:
+            return result
+        if self._tests is not None:
+            self._tests.settle()
+        self._closed = self._closing.close()
+        return result
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the table and what belongs to it."""
+        if self._abandoned:
+            terminalreporter.section("gpuperf", sep="-")
+            terminalreporter.write_line(
+                f"The session ended before {self._abandoned} suspect tests were confirmed; nothing was stored."
+            )
+        if self._closed is None or not (self._closed.outcomes or self._closed.accounting.baseline):
+            return
+        closed, settings = self._closed, self._context.settings
+        terminalreporter.section(section_title(closed.machine, self._context.baseline_name), sep="-")
+        lines = gpuperf_section(
+            closed.outcomes,
+            closed.accounting,
+            baseline_name=self._context.baseline_name,
+            machine_changes=self._machine_changes(closed),
+            notes=closed.notes,
+            sort=settings.sort,
+            group_by=settings.group_by,
+            columns=settings.columns,
+            width=terminalreporter._tw.fullwidth,
+            color=terminalreporter.hasmarkup,
+        )
+        for line in [*lines, *self._extra_lines(closed)]:
+            terminalreporter.write_line(line)
+
+    def _machine_changes(self, closed: Closed) -> list[str]:
+        baseline = self._context.gate.baseline
+        return (
+            [] if baseline is None else machine_changes([s.machine for s in baseline.sessions.values()], closed.machine)
+        )
+
+    def _extra_lines(self, closed: Closed) -> list[str]:
+        hook = self._context.config.hook
+        sections = hook.pytest_gpuperf_report_section(config=self._context.config, outcomes=closed.outcomes)
+        return [line for lines in sections for line in lines or ()]

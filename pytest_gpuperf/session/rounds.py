@@ -1,0 +1,141 @@
+"""Fresh runs of chosen tests: the command of this session started again, with its progress shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import pytest
+
+from pytest_gpuperf.compare.fresh import FreshCommand, Limits, MeasuredEvent, run_fresh
+
+START_SECONDS_AT_LEAST = 120.0
+TIMES_OWN_DURATION = 10.0
+XDIST_INPUT_KEY = "gpuperf_command"
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What some rounds of fresh runs brought, by node id."""
+
+    measured: dict[str, list[MeasuredEvent]] = field(default_factory=dict)
+    failures: dict[str, list[str]] = field(default_factory=dict)
+
+
+class FreshRounds:
+    """Starts fresh processes for one pytest session."""
+
+    def __init__(self, config: pytest.Config, fresh_timeout_seconds: float) -> None:
+        self._config = config
+        self._fresh_timeout_seconds = fresh_timeout_seconds
+        self._command = session_command(config)
+        self._seed = 0
+
+    def run(
+        self, node_ids: Sequence[str], rounds: int, *, why: str, own_seconds: Mapping[str, float] | None = None
+    ) -> Rounds:
+        """Run the tests `rounds` times, each time in a fresh process and in another order.
+
+        `own_seconds` says how long each test took in this session, from which its time limit is derived.
+        """
+        result = Rounds()
+        progress = _ProgressLine(self._config, why, len(node_ids), rounds)
+        limits = self._limits(node_ids, own_seconds or {})
+        for number in range(rounds):
+            self._seed += 1
+            progress.show(number, 0)
+            run = run_fresh(
+                self._command,
+                node_ids,
+                seed=self._seed,
+                limits=limits,
+                progress=lambda done, _, number=number: progress.show(number, done),  # type: ignore[misc]
+            )
+            for node_id, event in run.measured:
+                if node_id not in run.failures:
+                    result.measured.setdefault(node_id, []).append(event)
+            for node_id, why_not in run.failures.items():
+                result.failures.setdefault(node_id, []).append(why_not)
+        progress.close()
+        return result
+
+    def _limits(self, node_ids: Sequence[str], own_seconds: Mapping[str, float]) -> Limits:
+        own = {node_id: own_seconds.get(node_id, 0.0) for node_id in node_ids}
+        return Limits(
+            start_seconds=self._fresh_timeout_seconds,
+            test_seconds={n: self._fresh_timeout_seconds + TIMES_OWN_DURATION * seconds for n, seconds in own.items()},
+        )
+
+
+def session_command(config: pytest.Config) -> FreshCommand:
+    """Return the command that this session was started with, made fit for a worker."""
+    given: dict[str, object] = getattr(config, "workerinput", {}).get(XDIST_INPUT_KEY) or own_command(config)
+    return FreshCommand(
+        head=tuple(given["head"]),  # type: ignore[arg-type]
+        arguments=tuple(given["arguments"]),  # type: ignore[arg-type]
+        cwd=str(given["cwd"]),
+    )
+
+
+def own_command(config: pytest.Config) -> dict[str, object]:
+    """Return the parts of this process's command as plain values, which pytest-xdist can hand to its workers."""
+    return {
+        "head": _head(),
+        "arguments": [str(argument) for argument in config.invocation_params.args] + _neutralisers(config),
+        "cwd": str(config.invocation_params.dir),
+    }
+
+
+def _head() -> list[str]:
+    main: ModuleType | None = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name.split(".")[0] == "pytest":
+        return [sys.executable, "-m", "pytest"]
+    # `python -m` and `-c` put the working directory on the import path; the `pytest` script does not.
+    start = "import sys; sys.path.pop(0); import pytest; sys.exit(pytest.console_main())"
+    return [sys.executable, "-c", start]
+
+
+def _neutralisers(config: pytest.Config) -> list[str]:
+    """Arguments that undo what must not happen in a worker and can only be undone before options are used."""
+    has = config.pluginmanager.hasplugin
+    undo = []
+    if has("xdist"):
+        undo.append("-n0")
+    if has("_cov") or has("pytest_cov"):
+        undo.append("--no-cov")
+    return undo
+
+
+class _ProgressLine:
+    """One line that is rewritten on a terminal, and printed once elsewhere."""
+
+    def __init__(self, config: pytest.Config, why: str, tests: int, rounds: int) -> None:
+        reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
+        # The workers of pytest-xdist have a reporter that writes nowhere.
+        silent = hasattr(config, "workerinput") or config.get_verbosity() < 0
+        self._reporter = None if silent else reporter
+        self._what = f"gpuperf: {why}: {_counted(tests, 'test')} in {_counted(rounds, 'fresh process', 'es')}"
+        self._tests = tests
+        self._rewritten = self._reporter is not None and self._reporter.isatty
+        if self._reporter is not None:
+            self._reporter.ensure_newline()
+            if not self._rewritten:
+                self._reporter.write_line(self._what)
+
+    def show(self, rounds_done: int, tests_done: int) -> None:
+        """Say how far it is."""
+        if self._reporter is not None and self._rewritten:
+            self._reporter.rewrite(f"{self._what}, run {rounds_done + 1}: {tests_done}/{self._tests}", erase=True)
+
+    def close(self) -> None:
+        """Leave the line behind."""
+        if self._reporter is not None and self._rewritten:
+            self._reporter.rewrite(f"{self._what}, done", erase=True)
+            self._reporter.line("")
+
+
+def _counted(number: int, what: str, plural: str = "s") -> str:
+    return f"{number} {what}{'' if number == 1 else plural}"

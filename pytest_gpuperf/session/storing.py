@@ -1,0 +1,123 @@
+"""What a session writes into the baseline, and what it leaves as it was."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+
+from pytest_gpuperf.compare.identity import incomparability
+from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.session.context import Context
+from pytest_gpuperf.session.findings import Finding
+from pytest_gpuperf.store import baselines
+from pytest_gpuperf.store.errors import StoreError
+from pytest_gpuperf.store.schema import Baseline, Entry, SessionInfo
+
+GIT_TIMEOUT_SECONDS = 10
+
+
+class Storing:
+    """Decides what of a session goes into the baseline, and writes it."""
+
+    def __init__(self, context: Context, info: SessionInfo) -> None:
+        self._context = context
+        self._settings = context.settings
+        self._info = info
+        self._refusals: dict[str, list[str]] = {}
+
+    def store(self, findings: Mapping[str, Finding]) -> list[str]:
+        """Write what may be stored; return the lines that say what was and was not.
+
+        Raises `pytest.UsageError` where the baseline cannot be written.
+        """
+        name = self._settings.stored_name or self._settings.baseline
+        entries = [self._entry(finding) for finding in findings.values() if self._may_store(finding)]
+        if not entries:
+            return [f"Nothing was stored in baseline {name}.", *self._refused()]
+        try:
+            baselines.update(
+                self._context.storage, self._info.machine.key, name, lambda old: self._changed(old, entries)
+            )
+        except StoreError as error:
+            raise pytest.UsageError(str(error)) from None
+        how = "extended" if self._settings.extend_baseline is not None else "stored"
+        return [f"{len(entries)} benchmarks {how} in baseline {name}.", *self._refused()]
+
+    def _changed(self, old: Baseline | None, entries: list[Entry]) -> Baseline:
+        change = baselines.replace_entries if self._settings.extend_baseline is None else baselines.extend_entries
+        return change(old, entries, self._info)
+
+    def _may_store(self, finding: Finding) -> bool:
+        reason = self._refusal(finding)
+        if reason:
+            self._refusals.setdefault(reason, []).append(finding.outcome.benchmark.label)
+        return not reason
+
+    def _refusal(self, finding: Finding) -> str:
+        if finding.problem:
+            return "did not pass in every fresh process"
+        if finding.hazards and not self._settings.force:
+            return f"measured under {' and '.join(finding.hazards)}; --gpuperf-force stores it all the same"
+        verdict = finding.outcome.decision.verdict
+        if self._settings.extend_baseline is not None:
+            entry = self._context.gate.entry(finding.outcome.benchmark)
+            if entry is not None and (why := incomparability(entry.identity, finding.outcome.identity)):
+                return f"not comparable with the entry it would extend ({why})"
+        if not self._settings.gate:
+            return ""
+        if verdict == "unchanged" and self._settings.extend_baseline is None:
+            # Replacing an unchanged entry would let slowdowns under min_effect add up, one session after another.
+            return "unchanged: the entry stays as it is"
+        return "" if verdict in ("new", "improved", "unchanged") else f"{verdict}: the entry stays as it is"
+
+    def _entry(self, finding: Finding) -> Entry:
+        outcome = finding.outcome
+        runs = outcome.runs if self._settings.extend_baseline is None else outcome.runs[: self._settings.runs]
+        return Entry(benchmark=outcome.benchmark, identity=outcome.identity, runs=runs, group=outcome.group)
+
+    def _refused(self) -> list[str]:
+        return [f"Not stored ({reason}): {_listed(labels)}." for reason, labels in self._refusals.items()]
+
+
+def _listed(labels: Sequence[str], shown: int = 3) -> str:
+    more = f" and {len(labels) - shown} more" if len(labels) > shown else ""
+    return ", ".join(labels[:shown]) + more
+
+
+def session_info(config: pytest.Config, session_id: str, machine: Machine) -> SessionInfo:
+    """Say when, where and from which commit a session measured."""
+    return SessionInfo(
+        id=session_id,
+        started=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        commit=_commit(config),
+        machine=machine,
+        command=shlex.join(["pytest", *(str(argument) for argument in config.invocation_params.args)]),
+        version=_own_version(),
+    )
+
+
+def _commit(config: pytest.Config) -> str:
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=config.rootpath,
+            capture_output=True,
+            text=True,
+            timeout=GIT_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""
+
+
+def _own_version() -> str:
+    try:
+        return version("pytest-gpuperf")
+    except PackageNotFoundError:
+        return ""
