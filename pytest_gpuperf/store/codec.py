@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, TypeVar
 
 import msgspec
@@ -71,12 +72,21 @@ def decode_session(data: bytes, where: str) -> SessionRecord:
 
 def _plain(record: Baseline | SessionRecord, where: str) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = storable(msgspec.to_builtins(record))
+        content: dict[str, Any] = storable(msgspec.to_builtins(record, enc_hook=_plain_number))
     except ValueError as error:
         raise UnstorableValueError(
             where, f"cannot be written, {error}", "Measure again; if it persists, please report it"
         ) from error
     return content
+
+
+def _plain_number(value: object) -> float:
+    """The built-in number that a numpy scalar stands for."""
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} cannot be stored")
 
 
 def _file_text(content: dict[str, Any], layout: Layout) -> bytes:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 import msgspec
+import numpy as np
 import pytest
 
 from pytest_gpuperf.measure.samples import RunRecord
@@ -51,6 +52,16 @@ def test_an_unstorable_baseline_names_the_file_and_the_path(
     baseline = baselines.replace_entries(None, [entry], session)
     with pytest.raises(UnstorableValueError, match=r"^main\.json: .*runs\[0\]\.mean_us is nan.* report it$"):
         encode_baseline(baseline, "main.json")
+
+
+def test_numpy_scalars_are_stored_as_the_numbers_they_are(
+    make_run: Callable[..., RunRecord], make_entry: Callable[..., Entry], session: SessionInfo
+) -> None:
+    run = make_run(np.float64(12.5), sd_us=np.float32(0.25), trials=np.int64(20))
+    entry = msgspec.structs.replace(make_entry(), runs=(run,))
+    data = encode_baseline(baselines.replace_entries(None, [entry], session), "f")
+    stored = decode_baseline(data, "f").entries[entry.benchmark.key].runs[0]
+    assert (stored.mean_us, stored.sd_us, stored.trials) == (12.5, 0.25, 20)
 
 
 def test_layout_spreads_what_it_names_and_keeps_the_rest_on_a_line() -> None:
