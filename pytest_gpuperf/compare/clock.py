@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_gpuperf.compare.numbers import bounded_log, mean, median
+from pytest_gpuperf.compare.numbers import bounded_log, mean
 from pytest_gpuperf.measure.samples import RunRecord
 
 PRIOR_SENSITIVITY = 0.5
@@ -61,14 +61,25 @@ def clock_model(baseline: Sequence[Points]) -> ClockModel | None:
     )
 
 
-def adjusted(points: Points, model: ClockModel) -> float:
-    """Return a run's log time at the reference clock: the median of its batches' adjusted values.
+def adjusted(run: RunRecord, model: ClockModel) -> float:
+    """Return a run's log time at the reference clock.
 
-    Each batch is adjusted by its own clock before the median is taken: within one run the clock may step between two
-    levels, and the median time then belongs to one of them, the mean clock to neither.
+    Every trial was adjusted by its own clock before the run's interquartile mean was taken: within one run the clock
+    may step between two levels, and the median time then belongs to one of them, the mean clock to neither. The record
+    keeps that mean for a few sensitivities; it is read off between them. Without it, the run's mean clock must do.
     """
     b, reference = model.sensitivity, model.reference_log_ghz
-    return median([time + b * (clock - reference) for time, clock in points])
+    if len(run.locations) < 2:
+        return bounded_log(raw(run) + b * (mean_log_clock(clock_points(run)) - reference))
+    position = b * (len(run.locations) - 1)
+    below = min(int(position), len(run.locations) - 2)
+    low, high = bounded_log(run.locations[below]), bounded_log(run.locations[below + 1])
+    return bounded_log(low + (position - below) * (high - low) - b * reference)
+
+
+def raw(run: RunRecord) -> float:
+    """Return a run's log time as measured."""
+    return bounded_log(run.locations[0] if run.locations else run.log_median)
 
 
 def mean_log_clock(points: Points) -> float:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_gpuperf.compare.clock import adjusted, clock_model, clock_points, mean_log_clock
-from pytest_gpuperf.compare.numbers import bounded_log, mean
+from pytest_gpuperf.compare.clock import adjusted, clock_model, clock_points, mean_log_clock, raw
+from pytest_gpuperf.compare.numbers import mean
 from pytest_gpuperf.measure.samples import RunRecord
 
 
@@ -31,7 +31,7 @@ def run_values(runs: Sequence[RunRecord]) -> list[float]:
     """Return the values of a baseline's runs."""
     points = [clock_points(run) for run in runs]
     model = clock_model(points)
-    return _raw(runs) if model is None else [adjusted(p, model) for p in points]
+    return [raw(run) if model is None else adjusted(run, model) for run in runs]
 
 
 def adjusted_arms(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], shift: float = 0.0) -> Arms:
@@ -45,8 +45,8 @@ def adjusted_arms(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], shif
         return raw_arms(baseline, runs, shift)
     moved = mean([mean_log_clock(points) for points in new]) - model.reference_log_ghz
     return Arms(
-        baseline=[adjusted(points, model) for points in old],
-        new=[adjusted(points, model) - shift for points in new],
+        baseline=[adjusted(run, model) for run in baseline],
+        new=[adjusted(run, model) - shift for run in runs],
         baseline_sessions=[run.session for run in baseline],
         new_sessions=[run.session for run in runs],
         clock_variance=(model.standard_error * moved) ** 2,
@@ -58,19 +58,15 @@ def adjusted_arms(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], shif
 def raw_arms(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], shift: float = 0.0) -> Arms:
     """Return both sides' log times as they were measured, the new ones without `shift`."""
     return Arms(
-        baseline=_raw(baseline),
-        new=[x - shift for x in _raw(runs)],
+        baseline=[raw(run) for run in baseline],
+        new=[raw(run) - shift for run in runs],
         baseline_sessions=[run.session for run in baseline],
         new_sessions=[run.session for run in runs],
         tick_variance=_tick_variance(baseline),
     )
 
 
-def _raw(runs: Sequence[RunRecord]) -> list[float]:
-    return [bounded_log(run.log_median) for run in runs]
-
-
 def _tick_variance(runs: Sequence[RunRecord]) -> float:
     """Return the variance of a uniform error one tick wide, relative to the time: what rounding alone can hide."""
-    ticks = [min(1.0, run.resolution_us * math.exp(-bounded_log(run.log_median))) for run in runs]
+    ticks = [min(1.0, run.resolution_us * math.exp(-raw(run))) for run in runs]
     return mean(ticks) ** 2 / 12

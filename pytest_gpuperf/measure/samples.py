@@ -34,7 +34,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """Id of the session that made this run (a baseline holds one `SessionInfo` for each)."""
     trials: int
     log_median: float
-    """Natural logarithm of the median trial in microseconds; the value that is tested."""
+    """Natural logarithm of the median trial in microseconds."""
     mean_us: float
     sd_us: float
     min_us: float
@@ -48,6 +48,12 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """Geometric mean of the trials' SM clocks; None where the clock was not metered."""
     batches: tuple[tuple[float, float], ...] = ()
     """(log median time, log mean clock in GHz) of each batch, from which the clock sensitivity is estimated."""
+    locations: tuple[float, ...] = ()
+    """The value that is tested: the trials' interquartile mean of log time, at evenly spaced clock sensitivities.
+
+    One item without a clock. With it, five: of log t + b log f at b = 0, 1/4, 1/2, 3/4 and 1, f in GHz, so that the
+    adjusted value can be read off for any sensitivity without the trials. Empty in records that have only the median.
+    """
     resolution_us: float = 0.0
     """The smallest step between two trials that differ: the timer's tick, where it has a coarse one."""
     host_us: float | None = None

@@ -11,6 +11,9 @@ from pytest_gpuperf.measure.samples import DeviceState, RunRecord, Trials
 
 LONGEST_TRIAL_US = 1e12
 LARGEST_AUTOCORRELATION = 0.99
+LOG_DIGITS = 9
+"""Of stored logarithms: a billionth of the time."""
+SENSITIVITY_NODES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ def summarise(
         effective_trials=effective,
         clock_ghz=_geometric_mean(sound.clocks_ghz) if sound.clocks_ghz else None,
         batches=_batch_points(sound) if sound.clocks_ghz else (),
+        locations=_locations(sound),
         resolution_us=resolution(ordered),
         host_us=_median_or_none(trials.host_us) if host_us is None else host_us,
         peak_memory_bytes=peak_memory_bytes,
@@ -73,6 +77,18 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+    """Return the mean of the middle half (the midmean, Tukey 1977; a quarter trimmed from either end).
+
+    A quarter of the trials on either side may be anything, as spikes are; yet it scatters a tenth less between runs
+    than the median does, and does not jump by a whole tick of the timer.
+    """
+    ordered = sorted(values)
+    cut = len(ordered) // 4
+    middle = ordered[cut : len(ordered) - cut]
+    return math.fsum(middle) / len(middle)
 
 
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
@@ -131,6 +147,16 @@ def _sound_trials(trials: Trials) -> _Sound:
         batches=[indices[i] for i in keep],
         clocks_ghz=[clocks[i] for i in keep] if metered else [],
     )
+
+
+def _locations(sound: _Sound) -> tuple[float, ...]:
+    """Return the interquartile means that `RunRecord.locations` describes."""
+    logs = [math.log(time) for time in sound.times_us]
+    if not sound.clocks_ghz:
+        return (round(interquartile_mean(logs), LOG_DIGITS),)
+    clocks = [math.log(clock) for clock in sound.clocks_ghz]
+    adjusted = ([t + b * f for t, f in zip(logs, clocks, strict=True)] for b in SENSITIVITY_NODES)
+    return tuple(round(interquartile_mean(values), LOG_DIGITS) for values in adjusted)
 
 
 def _batch_points(sound: _Sound) -> tuple[tuple[float, float], ...]:
