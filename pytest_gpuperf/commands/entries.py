@@ -33,6 +33,8 @@ def no_such_entry(place: str, baselines: Iterable[Baseline]) -> CommandError:
     return CommandError(f"no entry at {place!r}: give the id of a test, a class or a file; there is {shown}")
 
 
-def briefly(entries: Iterable[Entry]) -> str:
-    """The short names of entries, in a row."""
-    return listed(short_names(entry.benchmark for entry in entries).values())
+def briefly(entries: Iterable[Entry], most: int = 10) -> str:
+    """The short names of entries in a row, those beyond `most` only counted."""
+    names = list(short_names(entry.benchmark for entry in entries).values())
+    more = len(names) - most
+    return listed(names) if more <= 1 else f"{', '.join(names[:most])} and {more} more"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pytest_gpuperf.commands.answer import CommandError
@@ -71,10 +71,12 @@ def chosen_storage(location: str | None) -> Storage:
 
 
 def matches(benchmark: BenchmarkId, pattern: str) -> bool:
-    """Whether a benchmark is meant by `-k PATTERN`: a part of its label, or a glob over all of it."""
-    if "*" in pattern or "?" in pattern:
-        return fnmatchcase(benchmark.label, pattern)
-    return pattern.lower() in benchmark.label.lower()
+    """Whether a benchmark is meant by `-k PATTERN`: a part of its label, or all of it with `*` and `?` for the rest."""
+    label, pattern = benchmark.label.lower(), pattern.lower()
+    if "*" not in pattern and "?" not in pattern:
+        return pattern in label
+    # Not fnmatch: the brackets of a parametrised test are no character class.
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), label) is not None
 
 
 def matching_machine(asked: str, known: Iterable[str]) -> str:

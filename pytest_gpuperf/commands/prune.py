@@ -7,10 +7,10 @@ import argparse
 from pytest_gpuperf.commands.answer import Answer, CommandError
 from pytest_gpuperf.commands.entries import entries_at, no_such_entry
 from pytest_gpuperf.commands.places import add_baseline_option, add_storage_option, baseline_places, chosen_storage
-from pytest_gpuperf.commands.sources import LATEST, session_source
+from pytest_gpuperf.commands.sources import LATEST, find_session
 from pytest_gpuperf.report.units import count
 from pytest_gpuperf.store import baselines
-from pytest_gpuperf.store.schema import Baseline, Entry, SessionRecord
+from pytest_gpuperf.store.schema import Baseline, Entry
 from pytest_gpuperf.store.storage import Storage
 
 
@@ -55,9 +55,8 @@ def _loaded(storage: Storage, machine: str, name: str) -> Baseline:
 
 
 def _missing_in(storage: Storage, session: str) -> list[str]:
-    content = session_source(storage, session).content
-    assert isinstance(content, SessionRecord), "session_source loads sessions only"
-    missing = [o.benchmark.label for o in content.outcomes if o.decision.verdict == "missing"]
+    _, record = find_session(storage, session)
+    missing = [o.benchmark.label for o in record.outcomes if o.decision.verdict == "missing"]
     if not missing:
         raise CommandError(f"session {session!r} found nothing missing")
     return missing

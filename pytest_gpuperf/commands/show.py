@@ -10,7 +10,7 @@ from pytest_gpuperf.commands.places import add_pattern_option, add_storage_optio
 from pytest_gpuperf.commands.sources import HELP, find_source
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.report import units
-from pytest_gpuperf.report.accounting import verdict_line
+from pytest_gpuperf.report.accounting import Accounting, accounting_lines, verdict_line
 from pytest_gpuperf.report.layout import aligned, name_table
 from pytest_gpuperf.report.names import natural_key
 from pytest_gpuperf.report.paragraphs import verdict_paragraph
@@ -87,6 +87,7 @@ def _outcome_lines(record: SessionRecord, pattern: str) -> list[str]:
     outcomes = [outcome for outcome in record.outcomes if matches(outcome.benchmark, pattern)]
     lines = results_table(outcomes, width=terminal_width()).splitlines()
     lines += ["", verdict_line(outcome.decision.verdict for outcome in outcomes)]
+    lines += accounting_lines(Accounting.from_counts(record.accounting)) if record.accounting and not pattern else []
     for outcome in outcomes:
         if outcome.decision.verdict == "regressed":
             lines += ["", outcome.benchmark.label, verdict_paragraph(outcome)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_gpuperf.commands.answer import CommandError
 from pytest_gpuperf.commands.places import all_baselines, baseline_places, chosen_storage, listed, matching_machine
+from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.store import baselines, sessions
 from pytest_gpuperf.store.codec import decode_baseline, decode_session
@@ -37,13 +38,7 @@ class Source:
         """Its benchmarks with their runs, by key; what a session did not run is left out."""
         if isinstance(self.content, Baseline):
             return self.content.entries
-        return {
-            outcome.benchmark.key: Entry(
-                benchmark=outcome.benchmark, identity=outcome.identity, runs=outcome.runs, group=outcome.group
-            )
-            for outcome in self.content.outcomes
-            if outcome.runs
-        }
+        return {outcome.benchmark.key: entry_of(outcome) for outcome in self.content.outcomes if outcome.runs}
 
     @property
     def sessions(self) -> list[SessionInfo]:
@@ -57,6 +52,11 @@ class Source:
         return [info.machine for info in self.sessions]
 
 
+def entry_of(outcome: Outcome) -> Entry:
+    """A session's outcome as what a baseline holds of it."""
+    return Entry(benchmark=outcome.benchmark, identity=outcome.identity, runs=outcome.runs, group=outcome.group)
+
+
 def find_source(spec: str, storage_location: str | None) -> Source:
     """Load what `spec` stands for. Raises CommandError, with what there is instead, and StoreError."""
     if Path(spec).is_file():
@@ -67,7 +67,7 @@ def find_source(spec: str, storage_location: str | None) -> Source:
     name = spec.partition("@")[0]
     if any(name == known.partition("@")[0] for known in all_baselines(storage)):
         return _from_baseline(storage, spec)
-    return session_source(storage, spec)
+    return Source(*find_session(storage, spec))
 
 
 def _from_file(path: Path) -> Source:
@@ -94,8 +94,8 @@ def _from_baseline(storage: Storage, spec: str) -> Source:
     return Source(f"{name}@{machine}", baseline)
 
 
-def session_source(storage: Storage, spec: str) -> Source:
-    """Load the session that `ID`, a unique part of its file's name, or `latest` stands for, perhaps with `@MACHINE`."""
+def find_session(storage: Storage, spec: str) -> tuple[str, SessionRecord]:
+    """Load, with its name, the session that `ID`, a unique part of its file's name, or `latest` stands for, perhaps with `@MACHINE`."""
     part, at, asked_machine = spec.partition("@")
     known = [(machine, name) for machine in sessions.machines(storage) for name in sessions.names(storage, machine)]
     if at:
@@ -108,7 +108,7 @@ def session_source(storage: Storage, spec: str) -> Source:
     record = sessions.load(storage, machine, name)
     if record is None:
         raise CommandError(f"session {name!r} of {machine} was removed a moment ago")
-    return Source(name, record)
+    return name, record
 
 
 def _not_one_session(spec: str, found: list[str], storage: Storage) -> str:

@@ -5,7 +5,7 @@ measured + failed + skipped + deselected + missing = baseline + new.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from pytest_gpuperf.compare.verdict import VERDICTS, Verdict
@@ -38,6 +38,11 @@ class Accounting:
     @property
     def _seen(self) -> int:
         return self.measured + self.failed + self.skipped + self.deselected + self.missing
+
+    @classmethod
+    def from_counts(cls, counts: Mapping[str, int]) -> Accounting:
+        """The accounting of a stored record; names that it does not know are left out."""
+        return cls(**{name: counts[name] for name in cls().counts() if name in counts})
 
     def counts(self) -> dict[str, int]:
         """The counts by name, for a stored record."""

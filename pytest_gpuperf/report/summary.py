@@ -76,9 +76,7 @@ def explanations(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _NAMED_PER_REASON
-    if more <= 1:
-        return ", ".join(names)
-    return f"{', '.join(names[:_NAMED_PER_REASON])} and {more} more"
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMED_PER_REASON])} and {more} more"
 
 
 def _shift_sentence(shift_ratio: float | None) -> list[str]:
@@ -95,9 +93,7 @@ def hints(outcomes: Sequence[Outcome], accounting: Accounting, baseline_name: st
         ]
     lines = []
     if any(outcome.decision.provisional for outcome in outcomes):
-        lines.append(
-            "Provisional: the baseline comes from one session; extend it on another day with --gpuperf-extend-baseline."
-        )
+        lines.append("Provisional: the baseline is of one session only (--gpuperf-extend-baseline adds others).")
     if any(outcome.decision.verdict == "new" for outcome in outcomes):
         lines.append("New benchmarks gate nothing until --gpuperf-save-baseline stores them.")
     return lines
