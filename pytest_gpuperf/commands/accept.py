@@ -50,12 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Answer:
     """Store the session's runs, of which only tests that passed their own assertions have any; say what was left."""
     storage = chosen_storage(arguments.storage)
-    source = entry_of, find_session(storage, arguments.session)
-    record = source.content
-    assert isinstance(record, SessionRecord), "entry_of, find_session loads sessions only"
-    outcomes = [
-        outcome for outcome in record.outcomes if outcome.runs and matches(outcome.benchmark, arguments.pattern)
-    ]
+    name, record = find_session(storage, arguments.session)
+    outcomes = [o for o in record.outcomes if o.runs and matches(o.benchmark, arguments.pattern)]
     if not outcomes:
         which = f" that matches -k {arguments.pattern!r}" if arguments.pattern else ""
         raise CommandError(f"session {name} measured no benchmark{which}")

@@ -95,7 +95,10 @@ def _from_baseline(storage: Storage, spec: str) -> Source:
 
 
 def find_session(storage: Storage, spec: str) -> tuple[str, SessionRecord]:
-    """Load, with its name, the session that `ID`, a unique part of its file's name, or `latest` stands for, perhaps with `@MACHINE`."""
+    """Load the session that an id, a unique part of its file's name, or `latest` stands for, perhaps with `@MACHINE`.
+
+    Returns its name too. Raises CommandError where there is not exactly one, and StoreError.
+    """
     part, at, asked_machine = spec.partition("@")
     known = [(machine, name) for machine in sessions.machines(storage) for name in sessions.names(storage, machine)]
     if at:
