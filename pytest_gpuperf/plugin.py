@@ -10,6 +10,7 @@ from pytest_gpuperf.options import MARKER, Options, add_options, is_benchmark, s
 
 if TYPE_CHECKING:
     from pytest_gpuperf.gpubench import GpuBench
+    from pytest_gpuperf.session.bench import Bench
 
 OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
 BENCH: pytest.StashKey[Bench] = pytest.StashKey()

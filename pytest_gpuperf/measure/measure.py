@@ -29,6 +29,7 @@ def measure(call: Callable[..., Any], plan: Plan, backend: Backend) -> Measureme
     Raises a `MeasureError` where no honest figure can be given; whatever `call` raises goes through as it is.
     """
     backend.check_usable()
+    backend.release_memory()
     target = Target(call, plan.setup)
     timer = plan.timer if plan.timer is not None else backend.timer(plan.settings)
     with _failures_noted(plan, backend), collection_paused():
@@ -37,7 +38,6 @@ def measure(call: Callable[..., Any], plan: Plan, backend: Backend) -> Measureme
         sampling = Sampling(timer, target, backend)
         sampling.run(plan.settings)
         peak_memory_bytes = backend.peak_memory_bytes(target)
-    backend.release_memory()
     return _summarise(sampling, timer, plan, peak_memory_bytes)
 
 
@@ -45,7 +45,7 @@ def _prepare(timer: Timer, target: Target, backend: Backend) -> None:
     """Everything that happens once: compiling, autotuning, loading, the size of a batch, the checks."""
     with interpreter_forbidden():
         timer.prepare(target)
-    if backend.work_recorded(target, timer.batch(target, 1)) is False:
+    if backend.work_recorded(target, timer) is False:
         raise NoGpuWorkError(backend.device)
 
 

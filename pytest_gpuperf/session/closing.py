@@ -59,12 +59,18 @@ class Closing:
         unmeasured = sort_unmeasured(entries, self._ledger.findings, self._ledger, self._selection, self._config)
         accounting = session_account(entries, list(self._ledger.findings), unmeasured)
         missing = [_missing(entries[key]) for key in unmeasured["missing"]]
-        outcomes = [*(finding.outcome for finding in self._ledger.findings.values()), *missing]
+        outcomes = [*self._in_collected_order(), *missing]
         self._fail_what_is_missing(missing)
         notes += self._store(outcomes, accounting)
         for outcome in outcomes:
             self._config.hook.pytest_gpuperf_benchmark_finished(config=self._config, outcome=outcome)
         return Closed(self._context.bench.machine, outcomes, accounting, notes)
+
+    def _in_collected_order(self) -> list[Outcome]:
+        # Suspects are reported last, but belong into the table where their test stands.
+        place = {node_id: index for index, node_id in enumerate(self._selection.collected)}
+        keys = sorted(self._ledger.findings, key=lambda key: place.get(self._ledger.node_ids[key], len(place)))
+        return [self._ledger.findings[key].outcome for key in keys]
 
     def _take_runs_to_store(self) -> None:
         """Bring every benchmark that will be stored to the baseline's number of runs."""

@@ -40,14 +40,12 @@ def fails_by(config: pytest.Config, failing_verdicts: Sequence[str]) -> Fails:
 
 
 def apply_findings(reports: Sequence[pytest.TestReport], findings: Sequence[Finding], fails: Fails) -> None:
-    """Give the call's report its JUnit properties, and make it a failure where a finding asks for that."""
+    """Give the reports their JUnit properties, and make the call's a failure where a finding asks for that."""
+    properties = [pair for finding in findings for pair in junit_properties(finding.outcome)]
     for report in reports:
-        if report.when != "call":
-            continue
-        for finding in findings:
-            report.user_properties.extend(junit_properties(finding.outcome))
-        message = failure_message(report.nodeid, findings, fails)
-        if message:
+        # The JUnit file takes them from the teardown's report, other readers from the call's.
+        report.user_properties.extend(properties)
+        if report.when == "call" and (message := failure_message(report.nodeid, findings, fails)):
             _fail(report, message)
 
 

@@ -19,12 +19,13 @@ class Selection:
     """Which tests were collected and which deselected, in a process that collects."""
 
     def __init__(self) -> None:
-        self.collected: set[str] = set()
+        self.collected: dict[str, None] = {}
+        """In the order of collection."""
         self.deselected: set[str] = set()
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note a test that exists."""
-        self.collected.add(item.nodeid)
+        self.collected[item.nodeid] = None
 
     def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
         """Note tests that are left out on purpose."""
@@ -34,14 +35,14 @@ class Selection:
         """In a worker of pytest-xdist, hand the lists to the controller."""
         output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
         if output is not None:
-            output[WORKER_OUTPUT_KEY] = [sorted(self.collected), sorted(self.deselected)]
+            output[WORKER_OUTPUT_KEY] = [list(self.collected), sorted(self.deselected)]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
         """In the controller of pytest-xdist, take a worker's lists."""
         lists = getattr(node, "workeroutput", {}).get(WORKER_OUTPUT_KEY)
         if lists:
-            self.collected.update(lists[0])
+            self.collected.update(dict.fromkeys(lists[0]))
             self.deselected.update(lists[1])
 
 

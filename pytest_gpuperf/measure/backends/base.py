@@ -98,8 +98,8 @@ class Backend(Protocol):
         """Call once and return the most device memory that the call itself held; None where it cannot be told."""
         ...
 
-    def work_recorded(self, target: Target, batch: Batch, /) -> bool | None:
-        """Whether the target gives the device work at all; `batch` is a timed one. None: cannot be told."""
+    def work_recorded(self, target: Target, timer: Timer, /) -> bool | None:
+        """Whether the target gives the device work at all; `timer` has been prepared for it. None: cannot be told."""
         ...
 
     def release_memory(self) -> None:

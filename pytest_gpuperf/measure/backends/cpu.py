@@ -7,7 +7,8 @@ import socket
 import time
 from pathlib import Path
 
-from pytest_gpuperf.measure.batch import Batch, Target
+from pytest_gpuperf.measure.backends.base import Timer
+from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.errors import TimerUnavailableError
 from pytest_gpuperf.measure.machine import Machine
@@ -68,7 +69,7 @@ class CpuBackend:
         """Return None: the host's memory is not counted."""
         return None
 
-    def work_recorded(self, _target: Target, _batch: Batch, /) -> bool | None:
+    def work_recorded(self, _target: Target, _timer: Timer, /) -> bool | None:
         """Return True: whatever ran, ran here."""
         return True
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from pytest_gpuperf.measure.backends.base import Timer
 from pytest_gpuperf.measure.batch import Batch, Target
 from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.errors import StickyDeviceError, TimerUnavailableError, first_line
@@ -87,7 +88,7 @@ class FakeBackend:
     closed: bool = False
     batches_taken: int = 0
     readings_taken: int = 0
-    _sticky: StickyDeviceError | None = None
+    _sticky: tuple[str, str] | None = None
     _noise: tuple[int, random.Random] | None = None
 
     @property
@@ -102,13 +103,13 @@ class FakeBackend:
     def check_usable(self) -> None:
         """Raise after a `FakeDeviceError`."""
         if self._sticky is not None:
-            raise self._sticky
+            raise StickyDeviceError(self.model, *self._sticky)
 
     def note_failure(self, culprit: str, error: BaseException, /) -> None:
         """Become unusable if the callable said so."""
         self.clock.reset()
         if isinstance(error, FakeDeviceError) and self._sticky is None:
-            self._sticky = StickyDeviceError(self.model, culprit, first_line(error))
+            self._sticky = (culprit, first_line(error))
 
     def now_us(self) -> float:
         """Return the scripted time."""
@@ -141,7 +142,7 @@ class FakeBackend:
         call()
         return self.clock.held_bytes
 
-    def work_recorded(self, target: Target, _batch: Batch, /) -> bool | None:
+    def work_recorded(self, target: Target, _timer: Timer, /) -> bool | None:
         """Whether the callable advanced the device's clock."""
         call = target.bind()
         self.clock.reset()
