@@ -1,0 +1,148 @@
+"""A CUDA device through torch. What another accelerator needs is one more file like this."""
+
+from __future__ import annotations
+
+import gc
+import platform
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pytest_gpuperf.measure.backends.base import Timer
+from pytest_gpuperf.measure.batch import Target
+from pytest_gpuperf.measure.device_state import DeviceReading
+from pytest_gpuperf.measure.errors import StickyDeviceError, TimerUnavailableError, first_line
+from pytest_gpuperf.measure.gpu_work import profiled_work
+from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.measure.nvml import Nvml
+from pytest_gpuperf.measure.timers.device_wall import DeviceWallTimer
+from pytest_gpuperf.measure.timers.events import EventsTimer
+from pytest_gpuperf.measure.timers.rig import Rig
+from pytest_gpuperf.measure.versions import installed_version
+from pytest_gpuperf.measure.warmup import WarmupPolicy
+from pytest_gpuperf.settings import BenchmarkSettings
+
+TIMERS: dict[str, Callable[[Rig, str], Timer]] = {"events": EventsTimer, "wall": DeviceWallTimer}
+AUTO = "events"
+PROBE_TRIALS = 5
+
+
+class CudaBackend:
+    """Measures calls on one CUDA device."""
+
+    warmup = WarmupPolicy(
+        least_work_us=200_000.0, block_work_us=50_000.0, batch_trials=50, longest_us=1_000_000.0, tolerance=0.01
+    )
+
+    def __init__(self, index: int) -> None:
+        import torch
+
+        self.index = index
+        self.device = f"cuda:{index}"
+        self._torch: Any = torch
+        self._properties = torch.cuda.get_device_properties(index)
+        self.lock_name = f"GPU-{self._properties.uuid}"
+        self._nvml = Nvml(str(self._properties.uuid))
+        self._rig: Rig | None = None
+        self._sticky: tuple[str, str] | None = None
+
+    def machine(self) -> Machine:
+        """Say which GPU this is (a MIG slice is named with its profile), and which driver and software drive it."""
+        torch = self._torch
+        return Machine(
+            model=torch.cuda.get_device_name(self.index),
+            kind="cuda",
+            host=socket.gethostname(),
+            uuid=str(self._properties.uuid),
+            driver=self._nvml.driver(),
+            cuda=torch.version.cuda or "",
+            python=platform.python_version(),
+            torch=torch.__version__,
+            triton=installed_version("triton"),
+        )
+
+    def check_usable(self) -> None:
+        """Raise what an earlier failure left behind."""
+        if self._sticky is not None:
+            raise StickyDeviceError(self.device, *self._sticky)
+
+    def note_failure(self, culprit: str, _error: BaseException, /) -> None:
+        """See whether the device still computes after a failure; a CUDA error of the sticky kind stays for good."""
+        if self._sticky is not None:
+            return
+        try:
+            self.release_memory()
+            self._torch.ones(1, device=self.device).sum().item()
+        except Exception as after:
+            self._sticky = (culprit, first_line(after))
+
+    def now_us(self) -> float:
+        """Return the host's monotonic clock."""
+        return time.perf_counter_ns() / 1e3
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        self._torch.cuda.synchronize(self.index)
+
+    def timer(self, settings: BenchmarkSettings) -> Timer:
+        """Return the timer that is asked for; `auto` is `events`."""
+        kind = AUTO if settings.timer == "auto" else settings.timer
+        if kind not in TIMERS:
+            raise TimerUnavailableError(
+                f"timer `{kind}` does not exist on {self.device}: use one of {', '.join(TIMERS)} (--gpuperf-timer)"
+            )
+        return TIMERS[kind](self.rig(), settings.cache)
+
+    def rig(self) -> Rig:
+        """Return the device's timing tools, made at the first use."""
+        if self._rig is None:
+            self._rig = Rig(self._torch, self.index, self._nvml)
+        return self._rig
+
+    def read_state(self) -> DeviceReading:
+        """Read the device through NVML."""
+        return self._nvml.read()
+
+    def peak_memory_bytes(self, target: Target, /) -> int | None:
+        """Call once; return the most memory that it had requested at a time, beyond what was held before.
+
+        What is requested is exact, whereas what is allocated depends on how the allocator rounds and splits blocks.
+        """
+        call = target.bind()
+        with self.rig().current():
+            self.synchronize()
+            self._torch.cuda.reset_peak_memory_stats(self.index)
+            before_bytes = self._requested_bytes("current")
+            call()
+            self.synchronize()
+            return self._requested_bytes("peak") - before_bytes
+
+    def work_recorded(self, target: Target, timer: Timer, /) -> bool | None:
+        """Compare with an empty pair of events; where that leaves a doubt, ask the profiler, which takes seconds."""
+        probe = timer if isinstance(timer, EventsTimer) else self._probe(target)
+        if not probe.at_floor(probe.batch(target, PROBE_TRIALS)):
+            return True
+        call = target.bind()
+        with self.rig().current():
+            return profiled_work(self._torch, call, self.index)
+
+    def release_memory(self) -> None:
+        """Free what unreachable cycles hold, then give the allocator's cache back."""
+        gc.collect()
+        self._torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        """Free the timing tools."""
+        if self._rig is not None and self._sticky is None:
+            self._rig.close()
+        self._rig = None
+
+    def _requested_bytes(self, which: str) -> int:
+        statistics = self._torch.cuda.memory_stats(self.index)
+        return int(statistics.get(f"requested_bytes.all.{which}", statistics.get(f"allocated_bytes.all.{which}", 0)))
+
+    def _probe(self, target: Target) -> EventsTimer:
+        probe = EventsTimer(self.rig(), "warm")
+        probe.prepare(target)
+        return probe

@@ -1,0 +1,39 @@
+"""Whether a call gives the GPU anything to do, as the profiler sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def profiled_work(torch: Any, call: Callable[[], Any], index: int) -> bool | None:
+    """Return whether the profiler sees more device work with the call than without it; None where it cannot tell.
+
+    A known piece of work is profiled both times: a profiler that does not see that is not believed on the rest.
+    The first profile in a process takes seconds, later ones milliseconds.
+    """
+    probe = torch.zeros(1, device=f"cuda:{index}")
+
+    def known() -> None:
+        probe.add_(1)
+
+    def known_and_call() -> None:
+        probe.add_(1)
+        call()
+
+    try:
+        without = _device_events(torch, known, index)
+        with_call = _device_events(torch, known_and_call, index)
+    except RuntimeError:
+        return None
+    return with_call > without if without else None
+
+
+def _device_events(torch: Any, call: Callable[[], Any], index: int) -> int:
+    """Count kernels, copies and memsets on the device while `call` runs."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        call()
+        torch.cuda.synchronize(index)
+    device_type = torch.autograd.DeviceType.CUDA
+    return sum(event.device_type == device_type for event in profile.events())
