@@ -22,9 +22,7 @@ MOST_TRIALS_WITH_SETUP = 8
 FLOOR_TRIALS = 10
 FLOOR_MARGIN_US = 0.5
 """The shortest kernel reads a microsecond and more above an empty pair of events."""
-UNQUEUED_NOTE = "unqueued: the call waits for the device or overfills its queue, so that the host's time is in the figure"
-    "unqueued: the call waits for the device, or launches more than the device's queue holds: the host's time is in it"
-)
+UNQUEUED_NOTE = "unqueued: the call waits for the device or overfills its queue; the host's time is in the figure"
 
 
 class EventsTimer:
