@@ -7,12 +7,12 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from pytest_gpuperf.measure.device_code import DRIVERS
 from pytest_gpuperf.measure.errors import DeviceUnavailableError
 
 if TYPE_CHECKING:
     from pytest_gpuperf.measure.backends.base import Backend
 
-CUDA_DRIVERS = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}
 KNOWN_DEVICES = "`cpu`, `cuda` or `cuda:N`"
 
 
@@ -78,7 +78,7 @@ def _torch_with_cuda(asked: str) -> Any:
 def _driver_installed() -> bool:
     if "torch" in sys.modules:
         return True
-    library = CUDA_DRIVERS.get(sys.platform)
+    library = DRIVERS.get(sys.platform)
     if library is None:
         return False
     try:
