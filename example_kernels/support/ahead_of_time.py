@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MODULES = ("example_kernels.gelu.with_triton",)
+MODULES = ("example_kernels.gelu.with_triton", "example_kernels.softmax.with_triton")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-KERNEL_MODULES = ("example_kernels.gelu.with_triton",)
+KERNEL_MODULES = ("example_kernels.gelu.with_triton", "example_kernels.softmax.with_triton")
 CAN_RUN = all(importlib.util.find_spec(name) for name in ("torch", "triton", "hypothesis"))
 collect_ignore_glob = [] if CAN_RUN else ["test_*.py"]
 

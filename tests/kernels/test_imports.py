@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-OPERATIONS = ("gelu",)
+OPERATIONS = ("gelu", "softmax")
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
