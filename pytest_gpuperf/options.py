@@ -79,6 +79,7 @@ def _add_actions(group: pytest.OptionGroup) -> None:
         help="store results even if they were measured under a debugger, a profiler or CUDA_LAUNCH_BLOCKING=1",
     )
     add("--gpuperf-fresh-worker", default=None, dest="gpuperf_fresh_worker", help=_hidden())
+    add("--gpuperf-fork-server", default=None, dest="gpuperf_fork_server", help=_hidden())
 
 
 def _hidden() -> str:
@@ -122,10 +123,16 @@ class Options:
         self._per_benchmark = dict(self._read(PER_BENCHMARK.values()))
         self._overrides = dict(self._read_overrides())
         self.fresh_worker: str | None = config.getoption("gpuperf_fresh_worker")
+        self.fork_server: str | None = config.getoption("gpuperf_fork_server")
         self.session = self._session_settings()
         self._refuse_options_without_measuring()
         # Impossible values are errors at start-up even if no test ever asks for them.
         self.defaults = BenchmarkSettings(**{**self._per_benchmark, **self._overrides})
+
+    @property
+    def fresh_role(self) -> bool:
+        """Whether this process was started to measure for another one."""
+        return self.fresh_worker is not None or self.fork_server is not None
 
     def for_markers(self, markers: Iterable[pytest.Mark], node_id: str) -> BenchmarkSettings:
         """Resolve the settings of the test `node_id`, whose `perf` markers are given closest first."""

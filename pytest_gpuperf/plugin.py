@@ -38,7 +38,7 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Make a fresh worker deaf to the user's options before any other plugin reads them."""
-    if config.getoption("gpuperf_fresh_worker") is not None:
+    if config.getoption("gpuperf_fresh_worker") or config.getoption("gpuperf_fork_server"):
         from pytest_gpuperf.session.fresh_worker import neutralise_options
 
         neutralise_options(config)
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     options = Options(config)
     config.stash[OPTIONS] = options
-    if options.fresh_worker is not None or options.session.measuring:
+    if options.fresh_role or options.session.measuring:
         from pytest_gpuperf.session.roles import install
 
         config.stash[BENCH] = install(config, options)

@@ -49,6 +49,7 @@ class SessionSettings:
     confirm_runs: int = 7
     confirm_time: float = 120.0
     fresh_timeout: float = 120.0
+    fresh_start: str = "auto"
     fail_on: tuple[str, ...] = ("regressed",)
     strict: bool = False
     force: bool = False
@@ -340,6 +341,14 @@ PER_SESSION: dict[str, Setting] = {
             default_text="120",
             help="how long a fresh process may take to start, or for one test beyond ten times what that test took "
             "in this session, before it is ended as hung",
+        ),
+        Setting(
+            name="fresh_start",
+            parse=choice("auto", "fork", "interpreter"),
+            metavar="auto|fork|interpreter",
+            default_text="auto",
+            help="how a fresh process starts: as a fork of one that has imported the suite but not touched the device, "
+            "or as a new interpreter; 'auto' forks for a GPU where it can and takes a new interpreter for the CPU",
         ),
         Setting(
             name="fail_on",

@@ -1,22 +1,19 @@
-"""Fresh processes: run chosen tests once more, each time in a new interpreter, and gather what they measured.
+"""Fresh processes: run chosen tests once more, each time in a process of their own, and gather what they measured.
 
-The parent writes a request (which tests, in which random order) into a folder, starts the same pytest command with
-`--gpuperf-fresh-worker=FOLDER`, and reads the events that the worker appends there. An event is complete when its line
-is, so that a worker killed in the middle loses at most the test it was in.
+The parent writes a request (which tests, in which random order) into a folder, has a worker launched on it, and reads
+the events that the worker appends there. An event is complete when its line is, so that a worker killed in the middle
+loses at most the test it was in.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -25,7 +22,7 @@ from pytest_gpuperf.measure.samples import RunRecord, Trials
 
 POLL_SECONDS = 0.02
 EXIT_GRACE_SECONDS = 30.0
-LOG_TAIL_LINES = 25
+HUNG = "gave no sign of life within its time limit (--gpuperf-fresh-timeout) and was ended"
 
 
 class StartedEvent(msgspec.Struct, frozen=True, tag="started"):
@@ -56,7 +53,6 @@ Event = StartedEvent | MeasuredEvent | FinishedEvent
 
 REQUEST_FILE = "request.json"
 EVENTS_FILE = "events.jsonl"
-LOG_FILE = "log.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,9 @@ class Request:
     def write(self, folder: Path) -> None:
         """Store the request; node ids may hold what no strict encoding takes, so they are escaped to ASCII."""
         content = json.dumps({"node_ids": self.node_ids, "seed": self.seed}, ensure_ascii=True)
-        (folder / REQUEST_FILE).write_text(content, encoding="ascii")
+        partial = folder / f"{REQUEST_FILE}.partial"
+        partial.write_text(content, encoding="ascii")
+        partial.rename(folder / REQUEST_FILE)
 
     @classmethod
     def read(cls, folder: Path) -> Request:
@@ -116,24 +114,6 @@ class EventReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreshCommand:
-    """How to start the worker: the command without the worker option, and where."""
-
-    head: tuple[str, ...]
-    """Interpreter and how it starts pytest."""
-    arguments: tuple[str, ...]
-    """pytest's own arguments, of which the part behind a `--` stays last."""
-    cwd: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    def line(self, folder: Path) -> list[str]:
-        """The whole command line of a worker on `folder`."""
-        at = self.arguments.index("--") if "--" in self.arguments else len(self.arguments)
-        worker = f"--gpuperf-fresh-worker={folder}"
-        return [*self.head, *self.arguments[:at], worker, *self.arguments[at:]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How long a worker may stay silent."""
 
@@ -160,8 +140,28 @@ Progress = Callable[[int, int], None]
 """Called with the number of tests done and asked in this round."""
 
 
+class Handle(Protocol):
+    """A worker that has been started on a request."""
+
+    def ended(self) -> bool:
+        """Whether it is over."""
+
+    def end(self) -> None:
+        """End it and whatever it started, if it is not over yet."""
+
+    def ending(self) -> str:
+        """How it ended, as the rest of a sentence, with the end of its output."""
+
+
+class Launcher(Protocol):
+    """A way to get a fresh process onto the request in a folder."""
+
+    def launch(self, folder: Path) -> Handle:
+        """Start a worker on the request stored in `folder`."""
+
+
 def run_fresh(
-    command: FreshCommand, node_ids: Sequence[str], *, seed: int, limits: Limits, progress: Progress | None = None
+    launcher: Launcher, node_ids: Sequence[str], *, seed: int, limits: Limits, progress: Progress | None = None
 ) -> FreshRun:
     """Run `node_ids` once in a fresh process, going on in another one past a test that kills or hangs its process."""
     result = FreshRun()
@@ -173,20 +173,19 @@ def run_fresh(
             if progress is not None:
                 progress(before + done, asked)
 
-        worker = _Worker(command, Request(node_ids=tuple(remaining), seed=seed), limits, report)
-        done = worker.run(result)
+        round_ = _Round(Request(node_ids=tuple(remaining), seed=seed), limits, report)
+        done = round_.run(launcher, result)
         if not done:
-            result.failures.update(dict.fromkeys(remaining, f"the fresh process {worker.ending}"))
+            result.failures.update(dict.fromkeys(remaining, f"the fresh process {round_.ending}"))
             break
         remaining = [node_id for node_id in remaining if node_id not in done]
     return result
 
 
-class _Worker:
+class _Round:
     """One fresh process, from its start to its end."""
 
-    def __init__(self, command: FreshCommand, request: Request, limits: Limits, report: Callable[[int], None]) -> None:
-        self._command = command
+    def __init__(self, request: Request, limits: Limits, report: Callable[[int], None]) -> None:
         self._request = request
         self._limits = limits
         self._report = report
@@ -194,43 +193,32 @@ class _Worker:
         self._current: str | None = None
         self.ending = ""
 
-    def run(self, result: FreshRun) -> set[str]:
+    def run(self, launcher: Launcher, result: FreshRun) -> set[str]:
         """Run to the end; return the node ids that are done with, one way or the other."""
         with tempfile.TemporaryDirectory(prefix="gpuperf-fresh-") as name:
             folder = Path(name)
             self._request.write(folder)
-            with (folder / LOG_FILE).open("wb") as log:
-                process = self._start(folder, log.fileno())
+            handle = launcher.launch(folder)
             try:
-                self._follow(process, EventReader(folder), result)
+                hung = self._follow(handle, EventReader(folder), result)
             finally:
-                _end(process)
-            self._account_for_the_end(process, folder, result)
+                handle.end()
+            self.ending = HUNG if hung else handle.ending()
+        self._account_for_the_end(result)
         return self._done
 
-    def _start(self, folder: Path, log: int) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self._command.line(folder),
-            cwd=self._command.cwd,
-            env={**os.environ, **self._command.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-    def _follow(self, process: subprocess.Popen[bytes], events: EventReader, result: FreshRun) -> None:
+    def _follow(self, handle: Handle, events: EventReader, result: FreshRun) -> bool:
+        """Take events until the worker ends; return whether it was given up on."""
         deadline = time.monotonic() + self._limits.start_seconds
         while True:
-            ended = process.poll() is not None
+            ended = handle.ended()
             for event in events.new():
                 self._take(event, result)
                 deadline = time.monotonic() + self._allowance()
             if ended:
-                return
+                return False
             if time.monotonic() > deadline:
-                self.ending = "gave no sign of life within its time limit (--gpuperf-fresh-timeout) and was ended"
-                return
+                return True
             time.sleep(POLL_SECONDS)
 
     def _allowance(self) -> float:
@@ -253,32 +241,7 @@ class _Worker:
             self._done.add(node_id)
             self._report(len(self._done))
 
-    def _account_for_the_end(self, process: subprocess.Popen[bytes], folder: Path, result: FreshRun) -> None:
-        if not self.ending:
-            self.ending = _described(process.returncode)
-        if len(self._done) < len(self._request.node_ids):
-            self.ending += f"; the end of its output:\n{_tail(folder / LOG_FILE)}"
+    def _account_for_the_end(self, result: FreshRun) -> None:
         if self._current is not None:
             result.failures[self._current] = f"the fresh process measuring it {self.ending}"
             self._done.add(self._current)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        # The worker leads its own process group: whatever it started goes with it.
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _described(returncode: int | None) -> str:
-    if returncode is not None and returncode < 0:
-        try:
-            return f"was killed by {signal.Signals(-returncode).name}"
-        except ValueError:
-            return f"was killed by signal {-returncode}"
-    return f"ended with exit code {returncode}"
-
-
-def _tail(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(f"    {line}" for line in lines[-LOG_TAIL_LINES:]) or "    (nothing)"

@@ -68,7 +68,13 @@ class Context:
     @functools.cached_property
     def rounds(self) -> FreshRounds:
         """What starts fresh processes."""
-        return FreshRounds(self.config, self.settings.fresh_timeout)
+        return FreshRounds(self.config, self.settings, lambda: self.bench.machine.kind)
+
+    def close(self) -> None:
+        """Release the device and end the processes that this session keeps."""
+        if "rounds" in self.__dict__:
+            self.rounds.close()
+        self.bench.close()
 
     @functools.cached_property
     def fails(self) -> Fails:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,9 +14,11 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pytest_gpuperf.compare.fresh import EventWriter, FinishedEvent, MeasuredEvent, Request, StartedEvent
+from pytest_gpuperf.compare.launchers import EXIT_FILE, READY_FILE, TURN_PREFIX
 from pytest_gpuperf.session.bench import Bench, stable_node_id
 
 TEXT_LIMIT_CHARACTERS = 2000
+SERVER_POLL_SECONDS = 0.005
 # What these built-in plugins remember from run to run belongs to the user's own session.
 _MEMORIES = ("lfplugin", "nfplugin", "stepwiseplugin")
 _NEUTRAL_OPTIONS = {
@@ -38,64 +44,112 @@ def neutralise_options(config: pytest.Config) -> None:
             setattr(config.option, name, value)
 
 
-class FreshWorker:
-    """The plugin of a worker process."""
+class _Collects:
+    """Keeps all that was collected, whatever other plugins deselect, and runs none of it by itself."""
 
-    def __init__(self, config: pytest.Config, bench: Bench, folder: Path) -> None:
+    def __init__(self, config: pytest.Config, bench: Bench) -> None:
         self._bench = bench
-        self._request = Request.read(folder)
-        self._events = EventWriter(folder)
         for name in _MEMORIES:
             if config.pluginmanager.hasplugin(name):
                 config.pluginmanager.unregister(name=name)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> object:
-        """Keep the asked tests only, and shuffle them, after every other plugin has had its say."""
-        # Outermost, and with the list as collected: a test the user's session ran must not be lost to -k or to a
-        # plugin that deselects by what an earlier session did.
+        """Outermost: a test that the user's session ran must not be lost to what deselects by chance or by history."""
         collected = list(items)
         result = yield
-        asked = {node_id: index for index, node_id in enumerate(self._request.node_ids)}
-        chosen = {stable_node_id(item): item for item in collected if stable_node_id(item) in asked}
-        for node_id, index in asked.items():
-            if node_id not in chosen:
-                self._finish(index, "failed", "it was not collected there")
-        order = list(chosen.values())
-        random.Random(self._request.seed).shuffle(order)
-        items[:] = order
+        items[:] = collected
         return result
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        """Run one test and report what it measured."""
-        node_id = stable_node_id(item)
-        index = self._request.node_ids.index(node_id)
-        self._events.write(StartedEvent(index=index))
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
-        self._bench.after_test()
-        outcome, text = _fate(reports)
-        for one in self._bench.take(node_id):
-            if outcome == "passed":
-                self._events.write(
-                    MeasuredEvent(
-                        index=index,
-                        benchmark=one.benchmark,
-                        identity=one.identity,
-                        record=one.record,
-                        trials=one.trials,
-                    )
-                )
-        self._finish(index, outcome, text)
-        return True
 
     def pytest_unconfigure(self) -> None:
         """Release the device."""
-        self._events.close()
         self._bench.close()
 
-    def _finish(self, index: int, outcome: str, text: str) -> None:
-        self._events.write(FinishedEvent(index=index, outcome=outcome, text=text))  # type: ignore[arg-type]
+
+class FreshWorker(_Collects):
+    """The plugin of a new interpreter that runs one request."""
+
+    def __init__(self, config: pytest.Config, bench: Bench, folder: Path) -> None:
+        super().__init__(config, bench)
+        self._folder = folder
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run the request in place of pytest's own loop."""
+        run_request(session.items, self._bench, self._folder)
+        return True
+
+
+class ForkServer(_Collects):
+    """The plugin of a process that collects once and forks for every request."""
+
+    def __init__(self, config: pytest.Config, bench: Bench, home: Path) -> None:
+        super().__init__(config, bench)
+        self._home = home
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Serve requests until the parent is gone (which ends this process itself when it has no more)."""
+        _import_for_all()
+        refusal = _why_not_to_fork()
+        _write_whole(self._home / READY_FILE, {"refusal": refusal})
+        parent = os.getppid()
+        turn = 0
+        while not refusal and os.getppid() == parent:
+            link = self._home / f"{TURN_PREFIX}{turn}"
+            if link.is_symlink():
+                self._serve(session, link.resolve())
+                turn += 1
+            else:
+                time.sleep(SERVER_POLL_SECONDS)
+        return True
+
+    def _serve(self, session: pytest.Session, folder: Path) -> None:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                run_request(session.items, self._bench, folder)
+                self._bench.close()
+                code = 0
+            except BaseException as error:
+                print(f"{type(error).__name__}: {error}", file=sys.__stderr__)
+            finally:
+                # Nothing of the server's own end (caches, reports, exit handlers) is this child's to do.
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        _write_whole(folder / EXIT_FILE, {"code": os.waitstatus_to_exitcode(status)})
+
+
+def run_request(items: Sequence[pytest.Item], bench: Bench, folder: Path) -> None:
+    """Run the tests that the request in `folder` asks for, out of `items`, and write there what became of them."""
+    request = Request.read(folder)
+    events = EventWriter(folder)
+    by_id = {stable_node_id(item): item for item in items}
+    indices = list(range(len(request.node_ids)))
+    random.Random(request.seed).shuffle(indices)
+    for index in indices:
+        if request.node_ids[index] not in by_id:
+            events.write(FinishedEvent(index=index, outcome="failed", text="it was not collected there"))
+    order = [(index, by_id[request.node_ids[index]]) for index in indices if request.node_ids[index] in by_id]
+    for place, (index, item) in enumerate(order):
+        nextitem = order[place + 1][1] if place + 1 < len(order) else None
+        _run_one(index, item, nextitem, bench, events)
+    events.close()
+
+
+def _run_one(index: int, item: pytest.Item, nextitem: pytest.Item | None, bench: Bench, events: EventWriter) -> None:
+    events.write(StartedEvent(index=index))
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    bench.after_test()
+    outcome, text = _fate(reports)
+    for one in bench.take(stable_node_id(item)):
+        if outcome == "passed":
+            measured = MeasuredEvent(
+                index=index, benchmark=one.benchmark, identity=one.identity, record=one.record, trials=one.trials
+            )
+            events.write(measured)
+    events.write(FinishedEvent(index=index, outcome=outcome, text=text))  # type: ignore[arg-type]
 
 
 def _fate(reports: Sequence[pytest.TestReport]) -> tuple[str, str]:
@@ -104,3 +158,22 @@ def _fate(reports: Sequence[pytest.TestReport]) -> tuple[str, str]:
             text = report.longreprtext or str(report.longrepr)
             return report.outcome, text[-TEXT_LIMIT_CHARACTERS:]
     return "passed", ""
+
+
+def _import_for_all() -> None:
+    """Import what every fork would import for itself to summarise its trials."""
+    import scipy.special  # noqa: F401
+
+
+def _why_not_to_fork() -> str:
+    """Say what forbids forking this process, empty where nothing does."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return "collecting the tests already used CUDA, which cannot be used in a fork then"
+    return ""
+
+
+def _write_whole(path: Path, content: object) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(content), encoding="utf-8")
+    partial.rename(path)

@@ -11,7 +11,7 @@ from pytest_gpuperf.report.summary import gpuperf_section, machine_changes, sect
 from pytest_gpuperf.session.bench import Bench, stable_node_id
 from pytest_gpuperf.session.closing import Closed, Closing
 from pytest_gpuperf.session.context import Context
-from pytest_gpuperf.session.fresh_worker import FreshWorker
+from pytest_gpuperf.session.fresh_worker import ForkServer, FreshWorker
 from pytest_gpuperf.session.ledger import Ledger, Selection
 from pytest_gpuperf.session.rounds import XDIST_INPUT_KEY, own_command
 from pytest_gpuperf.session.testing import Testing
@@ -23,6 +23,9 @@ def install(config: pytest.Config, options: Options) -> Bench:
     register = config.pluginmanager.register
     if options.fresh_worker is not None:
         register(FreshWorker(config, bench, Path(options.fresh_worker)), "gpuperf-fresh-worker")
+        return bench
+    if options.fork_server is not None:
+        register(ForkServer(config, bench, Path(options.fork_server)), "gpuperf-fork-server")
         return bench
     context = Context(config, options, bench)
     selection = Selection()
@@ -91,8 +94,8 @@ class RunsTests:
         return 0 if self._testing is None else self._testing.abandon()
 
     def pytest_unconfigure(self) -> None:
-        """Release the device."""
-        self._context.bench.close()
+        """Release the device and what was started."""
+        self._context.close()
 
 
 class Controls:
@@ -111,8 +114,8 @@ class Controls:
         node.workerinput[XDIST_INPUT_KEY] = own_command(self._context.config)  # type: ignore[attr-defined]
 
     def pytest_unconfigure(self) -> None:
-        """Release the device."""
-        self._context.bench.close()
+        """Release the device and what was started."""
+        self._context.close()
 
 
 class Tells:

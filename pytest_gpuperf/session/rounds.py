@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
 import pytest
 
-from pytest_gpuperf.compare.fresh import FreshCommand, Limits, MeasuredEvent, run_fresh
+from pytest_gpuperf.compare.fresh import FreshRun, Limits, MeasuredEvent, run_fresh
+from pytest_gpuperf.compare.launchers import ForkLauncher, ForkUnavailableError, FreshCommand, InterpreterLauncher
+from pytest_gpuperf.settings import SessionSettings
 
-START_SECONDS_AT_LEAST = 120.0
 TIMES_OWN_DURATION = 10.0
 XDIST_INPUT_KEY = "gpuperf_command"
 
@@ -27,11 +30,17 @@ class Rounds:
 class FreshRounds:
     """Starts fresh processes for one pytest session."""
 
-    def __init__(self, config: pytest.Config, fresh_timeout_seconds: float) -> None:
+    def __init__(self, config: pytest.Config, settings: SessionSettings, device_kind: Callable[[], str]) -> None:
         self._config = config
-        self._fresh_timeout_seconds = fresh_timeout_seconds
+        self._settings = settings
+        self._device_kind = device_kind
         self._command = session_command(config)
+        self._interpreters = InterpreterLauncher(self._command)
+        self._forks: ForkLauncher | None = None
+        self._no_forks = settings.fresh_start == "interpreter" or not hasattr(os, "fork")
         self._seed = 0
+        self.fork_refusal = ""
+        """Why forks were asked for and not used."""
 
     def run(
         self, node_ids: Sequence[str], rounds: int, *, why: str, own_seconds: Mapping[str, float] | None = None
@@ -44,15 +53,8 @@ class FreshRounds:
         progress = _ProgressLine(self._config, why, len(node_ids), rounds)
         limits = self._limits(node_ids, own_seconds or {})
         for number in range(rounds):
-            self._seed += 1
             progress.show(number, 0)
-            run = run_fresh(
-                self._command,
-                node_ids,
-                seed=self._seed,
-                limits=limits,
-                progress=lambda done, _, number=number: progress.show(number, done),  # type: ignore[misc]
-            )
+            run = self._round(node_ids, limits, functools.partial(progress.show, number))
             for node_id, event in run.measured:
                 if node_id not in run.failures:
                     result.measured.setdefault(node_id, []).append(event)
@@ -61,11 +63,43 @@ class FreshRounds:
         progress.close()
         return result
 
+    def close(self) -> None:
+        """End the process that forks are made of."""
+        if self._forks is not None:
+            self._forks.close()
+            self._forks = None
+
+    def _round(self, node_ids: Sequence[str], limits: Limits, progress: Callable[[int, int], None]) -> FreshRun:
+        self._seed += 1
+        forks = self._fork_launcher()
+        if forks is None:
+            return run_fresh(self._interpreters, node_ids, seed=self._seed, limits=limits, progress=progress)
+        run = run_fresh(forks, node_ids, seed=self._seed, limits=limits, progress=progress)
+        if run.failures:
+            # Was it the test, or the fork? A new interpreter tells, and is what counts from now on.
+            self.close()
+            self._no_forks = True
+            again = run_fresh(self._interpreters, list(run.failures), seed=self._seed, limits=limits)
+            passed = [(node_id, event) for node_id, event in run.measured if node_id not in run.failures]
+            return FreshRun(measured=passed + again.measured, failures=again.failures)
+        return run
+
+    def _fork_launcher(self) -> ForkLauncher | None:
+        if self._no_forks or (self._settings.fresh_start == "auto" and self._device_kind() == "cpu"):
+            return None
+        if self._forks is None:
+            try:
+                self._forks = ForkLauncher(self._command, self._settings.fresh_timeout)
+            except ForkUnavailableError as error:
+                self._no_forks = True
+                self.fork_refusal = str(error)
+        return self._forks
+
     def _limits(self, node_ids: Sequence[str], own_seconds: Mapping[str, float]) -> Limits:
-        own = {node_id: own_seconds.get(node_id, 0.0) for node_id in node_ids}
+        least = self._settings.fresh_timeout
         return Limits(
-            start_seconds=self._fresh_timeout_seconds,
-            test_seconds={n: self._fresh_timeout_seconds + TIMES_OWN_DURATION * seconds for n, seconds in own.items()},
+            start_seconds=least,
+            test_seconds={n: least + TIMES_OWN_DURATION * own_seconds.get(n, 0.0) for n in node_ids},
         )
 
 
@@ -125,7 +159,7 @@ class _ProgressLine:
             if not self._rewritten:
                 self._reporter.write_line(self._what)
 
-    def show(self, rounds_done: int, tests_done: int) -> None:
+    def show(self, rounds_done: int, tests_done: int, _asked: int = 0) -> None:
         """Say how far it is."""
         if self._reporter is not None and self._rewritten:
             self._reporter.rewrite(f"{self._what}, run {rounds_done + 1}: {tests_done}/{self._tests}", erase=True)
