@@ -37,6 +37,8 @@ def run(arguments: argparse.Namespace) -> Answer:
     """Judge B against A; the exit code is 1 if a verdict is among those to fail on."""
     a = find_source(arguments.a, arguments.storage)
     b = find_source(arguments.b, arguments.storage)
+    if not b.sessions:
+        raise CommandError(f"{b.label} is empty")
     outcomes = compared(a, b, given_levels(arguments), arguments.pattern)
     if not outcomes:
         which = f" that matches -k {arguments.pattern!r}" if arguments.pattern else ""
@@ -59,7 +61,7 @@ def _lines(
     accounting: Accounting,
     arguments: argparse.Namespace,
 ) -> list[str]:
-    changes = machine_changes(a.machines, b.machines[-1]) if a.model == b.model and b.machines else []
+    changes = machine_changes(a.machines, b.sessions[-1].machine) if a.model == b.model else []
     section = gpuperf_section(
         outcomes,
         accounting,

@@ -103,7 +103,7 @@ def _means(decision: Decision) -> str:
 def _how_sure(decision: Decision, policy: Policy) -> str:
     if not _time_regressed(decision, policy):
         return _seen(decision)
-    levels = " and ".join(dict.fromkeys(map(units.probability, (welch_level(policy), policy.alpha))))
+    levels = " and ".join(dict.fromkeys(map(units.level, (welch_level(policy), policy.alpha))))
     return (
         f"Were the code slower by no more than {units.limit(policy.min_effect)} (min_effect), as much would show with "
         f"{units.p_equals(decision.p_welch)} (Welch's t-test) and {units.p_equals(decision.p_rank)} (rank test); "

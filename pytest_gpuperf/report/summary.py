@@ -29,7 +29,6 @@ def gpuperf_section(
     *,
     baseline_name: str,
     machine_changes: Sequence[str] = (),
-    shift_ratio: float | None = None,
     notes: Sequence[str] = (),
     sort: str = "order",
     group_by: str = "none",
@@ -39,13 +38,13 @@ def gpuperf_section(
 ) -> list[str]:
     """Assemble the lines of the closing section.
 
-    `machine_changes` come from `machine_changes()`; `shift_ratio` is the suite's median ratio where it was removed;
-    `notes` are lines of the caller's own (what was stored, and where). Raises ValueError as `results_table` does.
+    `machine_changes` come from `machine_changes()`, `notes` are lines of the caller's own (what was stored, and where).
+    Raises ValueError as `results_table` does.
     """
     table = results_table(outcomes, sort=sort, group_by=group_by, columns=columns, width=width, color=color)
     sentences = [
         *explanations(outcomes),
-        *_shift_sentence(shift_ratio),
+        *_shift_sentence(outcomes),
         *(f"Since the baseline: {change}." for change in machine_changes),
         *hints(outcomes, accounting, baseline_name),
         *notes,
@@ -79,10 +78,11 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMED_PER_REASON])} and {more} more"
 
 
-def _shift_sentence(shift_ratio: float | None) -> list[str]:
-    if shift_ratio is None:
+def _shift_sentence(outcomes: Sequence[Outcome]) -> list[str]:
+    shifts = [outcome.decision.shift_ratio for outcome in outcomes if outcome.decision.shift_ratio is not None]
+    if not shifts:
         return []
-    return [f"Session shift: the median benchmark moved by {units.change(shift_ratio)}; the ratios are without that."]
+    return [f"Session shift: the suite as a whole moved by {units.change(shifts[0])}; the ratios are without that."]
 
 
 def hints(outcomes: Sequence[Outcome], accounting: Accounting, baseline_name: str) -> list[str]:

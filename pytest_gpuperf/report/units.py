@@ -121,6 +121,11 @@ def probability(p: float | None) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
+def level(p: float) -> str:
+    """Format the level that a p-value is held to: `0.001`, `0.00025`, `5e-5`."""
+    return f"{p:.3g}".replace("e-0", "e-")
+
+
 def p_equals(p: float | None) -> str:
     """Say a p-value with its sign: `p = 2e-7` or `p < 1e-300`."""
     text = probability(p)
