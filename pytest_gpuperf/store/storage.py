@@ -82,10 +82,10 @@ def open_storage(location: str | Path) -> Storage:
 
 def checked_name(name: str, what: str = "baseline name") -> str:
     """`name` itself where it can be a file name everywhere. Raises InvalidNameError."""
-    if re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name) and len(name) <= NAME_LIMIT_CHARACTERS:
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name) and len(name) <= NAME_LIMIT_CHARACTERS:
         return name
     raise InvalidNameError(
         f"{what} {name[:NAME_LIMIT_CHARACTERS]!r}",
         "cannot be a file name everywhere",
-        f"Use 1 to {NAME_LIMIT_CHARACTERS} of the ASCII letters, digits and . _ -, not beginning with a dot",
+        f"Use 1 to {NAME_LIMIT_CHARACTERS} of the ASCII letters, digits and . _ -, not beginning with a dot or dash",
     )
