@@ -36,5 +36,7 @@ class Batch:
     """The device's clock at each trial; empty where it was not metered."""
     work_us: float
     """How long the device was at work for the batch, its own preparations of each trial included."""
+    unqueued: bool = False
+    """Whether the device may have waited for the host within the trials, so that the host's time is in them."""
     notes: tuple[str, ...] = ()
     """What the result must carry along, such as a fall-back."""

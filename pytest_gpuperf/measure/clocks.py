@@ -23,12 +23,16 @@ class ClockMeter(Protocol):
         """Queue the metering for trial number `slot`."""
         ...
 
-    def queue_reading(self) -> None:
+    def queue_reading(self, stream: int) -> None:
         """Queue the transfer of a batch's readings to the host."""
         ...
 
     def clocks_ghz(self, count: int) -> tuple[float, ...]:
         """After synchronising: the clocks of the first `count` slots; empty where they are unknown."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds."""
         ...
 
 
@@ -38,10 +42,11 @@ class SpinMeter:
     name = "clock metered"
 
     def __init__(self, code: DeviceCode, torch: Any, slots: int) -> None:
-        self._on_device = torch.zeros(slots, SLOT_INTEGERS, dtype=torch.int64, device="cuda")
-        self._on_host = torch.zeros(slots, SLOT_INTEGERS, dtype=torch.int64).pin_memory()
-        row_bytes = self._on_device.stride(0) * self._on_device.element_size()
-        addresses = [self._on_device.data_ptr() + slot * row_bytes for slot in range(slots)]
+        self._code = code
+        self._on_device = torch.zeros(slots * SLOT_INTEGERS, dtype=torch.int64, device="cuda")
+        self._on_host = code.allocate(slots * SLOT_INTEGERS)
+        slot_bytes = SLOT_INTEGERS * self._on_device.element_size()
+        addresses = [self._on_device.data_ptr() + slot * slot_bytes for slot in range(slots)]
         cycles = ctypes.c_uint32(METER_CYCLES)
         self._launches = [code.prepare("gpuperf_meter", ctypes.c_uint64(address), cycles) for address in addresses]
 
@@ -49,13 +54,18 @@ class SpinMeter:
         """Launch the spin."""
         self._launches[slot](stream)
 
-    def queue_reading(self) -> None:
-        """Copy to pinned memory on the current stream."""
-        self._on_host.copy_(self._on_device, non_blocking=True)
+    def queue_reading(self, stream: int) -> None:
+        """Copy to pinned memory."""
+        self._code.copy_to_host(self._on_host, self._on_device.data_ptr(), stream)
 
     def clocks_ghz(self, count: int) -> tuple[float, ...]:
         """Return cycles over nanoseconds."""
-        return tuple(cycles / nanoseconds for cycles, nanoseconds in self._on_host[:count].tolist())
+        read = self._on_host.items[: count * SLOT_INTEGERS]
+        return tuple(cycles / nanoseconds for cycles, nanoseconds in zip(read[::2], read[1::2], strict=True))
+
+    def close(self) -> None:
+        """Free the pinned memory."""
+        self._code.free(self._on_host)
 
 
 class NvmlMeter:
@@ -69,10 +79,13 @@ class NvmlMeter:
     def start(self, slot: int, stream: int) -> None:
         """Do nothing: a reading takes milliseconds."""
 
-    def queue_reading(self) -> None:
+    def queue_reading(self, stream: int) -> None:
         """Do nothing."""
 
     def clocks_ghz(self, count: int) -> tuple[float, ...]:
         """Return the present clock for each trial."""
         clock_ghz = self._nvml.sm_clock_ghz()
         return () if clock_ghz is None else (clock_ghz,) * count
+
+    def close(self) -> None:
+        """Do nothing."""

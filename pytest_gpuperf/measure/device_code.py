@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_gpuperf.measure.errors import MeasureError
@@ -22,7 +23,7 @@ PTX = """
 .target sm_50
 .address_size 64
 
-// Spins until the host sets the word at `flag`, or until `timeout_ns` have passed; then sets the word after it.
+// Spins until the host sets the word at `flag`, or until `timeout_ns` have passed; then sets the next word but one.
 .visible .entry gpuperf_hold(.param .u64 flag, .param .u64 timeout_ns)
 {
     .reg .pred %released, %early;
@@ -39,7 +40,7 @@ WAIT:
     mov.u64 %now, %globaltimer;
     setp.lt.u64 %early, %now, %limit;
     @%early bra WAIT;
-    st.volatile.global.u32 [%address+4], 1;
+    st.volatile.global.u32 [%address+8], 1;
 DONE:
     ret;
 }
@@ -87,6 +88,15 @@ class DeviceCodeError(MeasureError):
     """The driver refused; the timers then do without these kernels."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """Host memory that the device can reach. torch's own would end the process if freed after a CUDA error."""
+
+    items: Any
+    """A ctypes array of 64-bit integers."""
+    device_address: int
+
+
 class DeviceCode:
     """The kernels in the context of the device that is current when it is made."""
 
@@ -109,18 +119,23 @@ class DeviceCode:
 
         return launch_on
 
-    def allocate_words(self, count: int) -> tuple[Any, int]:
-        """Return `count` 32-bit words of pinned host memory, and the address by which the device sees them."""
+    def allocate(self, count: int) -> Pinned:
+        """Return pinned host memory for `count` 64-bit integers."""
         host, device = ctypes.c_void_p(), ctypes.c_uint64()
-        size_bytes = count * ctypes.sizeof(ctypes.c_uint32)
+        size_bytes = count * ctypes.sizeof(ctypes.c_uint64)
         self._call("cuMemHostAlloc", ctypes.byref(host), ctypes.c_size_t(size_bytes), PORTABLE_AND_MAPPED)
         self._call("cuMemHostGetDevicePointer_v2", ctypes.byref(device), host, 0)
-        words = (ctypes.c_uint32 * count).from_address(host.value or 0)
-        return words, device.value
+        items = (ctypes.c_uint64 * count).from_address(host.value or 0)
+        return Pinned(items=items, device_address=device.value)
 
-    def free_words(self, words: Any) -> None:
-        """Give pinned words back."""
-        self._call("cuMemFreeHost", ctypes.c_void_p(ctypes.addressof(words)))
+    def copy_to_host(self, pinned: Pinned, device_address: int, stream: int) -> None:
+        """Queue a copy from device memory that fills `pinned`."""
+        size_bytes = ctypes.sizeof(pinned.items)
+        self._call("cuMemcpyDtoHAsync_v2", pinned.items, ctypes.c_uint64(device_address), size_bytes, stream)
+
+    def free(self, pinned: Pinned) -> None:
+        """Give pinned memory back."""
+        self._call("cuMemFreeHost", ctypes.c_void_p(ctypes.addressof(pinned.items)))
 
     def unload(self) -> None:
         """Unload the kernels; prepared launches must not be used any more."""
@@ -144,4 +159,5 @@ def _load_driver() -> Any:
         raise DeviceCodeError(f"the CUDA driver cannot be loaded: {error}") from error
     handle, count = ctypes.c_void_p, ctypes.c_uint
     driver.cuLaunchKernel.argtypes = [handle, *[count] * 7, handle, handle, handle]
+    driver.cuMemcpyDtoHAsync_v2.argtypes = [handle, ctypes.c_uint64, ctypes.c_size_t, handle]
     return driver

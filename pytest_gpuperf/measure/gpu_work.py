@@ -32,7 +32,7 @@ def profiled_work(torch: Any, call: Callable[[], Any], index: int) -> bool | Non
 def _device_events(torch: Any, call: Callable[[], Any], index: int) -> int:
     """Count kernels, copies and memsets on the device while `call` runs."""
     activities = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profile:
+    with torch.profiler.profile(activities=activities, acc_events=True) as profile:
         call()
         torch.cuda.synchronize(index)
     device_type = torch.autograd.DeviceType.CUDA

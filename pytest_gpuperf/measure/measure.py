@@ -57,7 +57,7 @@ def _summarise(sampling: Sampling, timer: Timer, plan: Plan, peak_memory_bytes: 
         session=plan.session,
         peak_memory_bytes=peak_memory_bytes,
         device=summarise_readings(sampling.readings),
-        notes=(*found, *sampling.all_notes(), *result_notes(trials, timer)),
+        notes=(*found, *sampling.all_notes(), *result_notes(trials, timer, unqueued=sampling.unqueued)),
     )
     identity = Identity(timer=timer.describe(), cache=timer.cache, workload=plan.workload)
     return Measurement(record=record, trials=trials, identity=identity, hazards=found)

@@ -10,15 +10,19 @@ from pytest_gpuperf.measure.samples import Trials
 if TYPE_CHECKING:
     from pytest_gpuperf.measure.backends.base import Timer
 
+UNQUEUED_NOTE = "unqueued: the call waits for the device or overfills its queue; the host's time is in the figure"
 LAUNCH_BOUND_NOTE = "launch-bound: the host takes longer to dispatch the call than the device to run it"
 FLOOR_MATTERS_SHARE = 0.1
 
 
-def result_notes(trials: Trials, timer: Timer) -> tuple[str, ...]:
-    """Return the notes that follow from the figures: launch-bound, or close to what the timer reads around nothing."""
+def result_notes(trials: Trials, timer: Timer, *, unqueued: bool) -> tuple[str, ...]:
+    """Return the notes that follow from the figures: launch-bound, or close to what the timer reads around nothing.
+
+    The host's time of an `unqueued` call includes waiting for the device, so that it says nothing about dispatch.
+    """
     time_us = median(trials.times_us)
     notes = []
-    if trials.host_us and median(trials.host_us) > time_us:
+    if trials.host_us and median(trials.host_us) > time_us and not unqueued:
         notes.append(LAUNCH_BOUND_NOTE)
     if timer.floor_us > FLOOR_MATTERS_SHARE * time_us:
         notes.append(f"short for this timer, which reads {timer.floor_us:.2g} us around nothing")

@@ -49,7 +49,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     batches: tuple[tuple[float, float], ...] = ()
     """(log median time, log mean clock in GHz) of each batch, from which the clock sensitivity is estimated."""
     locations: tuple[float, ...] = ()
-    """The value that is tested: the trials' typical log time (`summary.typical`), at evenly spaced clock sensitivities.
+    """The value that is tested: the trials' interquartile mean of log time, at evenly spaced clock sensitivities.
 
     One item without a clock. With it, five: of log t + b log f at b = 0, 1/4, 1/2, 3/4 and 1, f in GHz, so that the
     adjusted value can be read off for any sensitivity without the trials. Empty in records that have only the median.

@@ -38,11 +38,12 @@ class Sampling:
 
     def run(self, settings: BenchmarkSettings) -> None:
         """Take batches until `settings` are met; never ends without a trial."""
-        stopping = Stopping(settings)
+        stopping = Stopping(settings, self.backend.least_timed_us)
         self._read()
         start_us = self._last_read_us
         while True:
-            wanted = stopping.wanted(self._times_us(), self.backend.now_us() - start_us)
+            elapsed_us = self.backend.now_us() - start_us
+            wanted = stopping.wanted(self._times_us(), self._cycles(), elapsed_us)
             if wanted:
                 self._unjudged.append(self.timer.batch(self.target, wanted))
                 collect_young_garbage()
@@ -60,6 +61,11 @@ class Sampling:
             host_us=tuple(time for batch in self.batches for time in batch.host_us),
         )
 
+    @property
+    def unqueued(self) -> bool:
+        """Whether any batch was timed with the host's time in it."""
+        return any(batch.unqueued for batch in self.batches)
+
     def all_notes(self) -> tuple[str, ...]:
         """Return what the batches, the readings and the sampling itself had to say, each once."""
         seen = [note for batch in self.batches for note in batch.notes]
@@ -68,6 +74,12 @@ class Sampling:
 
     def _times_us(self) -> list[float]:
         return [time for batch in (*self.batches, *self._unjudged) for time in batch.times_us]
+
+    def _cycles(self) -> list[float]:
+        """The trials in thousands of clock cycles; shorter than the times, or empty, where a clock is missing."""
+        batches = (*self.batches, *self._unjudged)
+        pairs = (zip(b.times_us, b.clocks_ghz, strict=False) for b in batches)
+        return [time * clock for batch in pairs for time, clock in batch]
 
     def _read(self) -> DeviceReading:
         reading = self.backend.read_state()

@@ -13,6 +13,7 @@ LEAST_SHORT_TRIALS = 100
 SHORT_US = 100.0
 MOST_TRIALS = 2000
 """More trials of one run cannot tell anything that fresh runs would not tell better."""
+TRIALS_AT_A_TIME = 50
 SHARE_OF_EFFECT = 0.25
 GROWTH = 1.25
 """The precision is looked at again when the trials have grown by this factor, so that looking costs little."""
@@ -33,12 +34,17 @@ def precise_enough(times_us: Sequence[float], min_effect: float) -> bool:
 class Stopping:
     """Decides, batch by batch, how many more trials one measurement needs."""
 
-    def __init__(self, settings: BenchmarkSettings) -> None:
+    def __init__(self, settings: BenchmarkSettings, least_timed_us: float) -> None:
         self._settings = settings
+        self._least_timed_us = least_timed_us
         self._next_look = 0
 
-    def wanted(self, times_us: Sequence[float], elapsed_us: float) -> int:
-        """Return how many more trials are wanted at least, 0 when there are enough."""
+    def wanted(self, times_us: Sequence[float], cycles: Sequence[float], elapsed_us: float) -> int:
+        """Return how many more trials are wanted at least, 0 when there are enough.
+
+        `cycles` are the same trials in cycles of the device's clock, empty where that was not metered: where the clock
+        wanders, they are precise long before the times are, and it is the clock-adjusted time that is tested.
+        """
         count = len(times_us)
         if self._settings.trials is not None:
             return max(self._settings.trials - count, 0)
@@ -47,13 +53,16 @@ class Stopping:
             return least - count
         if elapsed_us >= self._settings.max_time * 1e6 or count >= MOST_TRIALS:
             return 0
-        return self._until_precise(times_us)
+        if elapsed_us < self._least_timed_us:
+            return min(TRIALS_AT_A_TIME, MOST_TRIALS - count)
+        return self._until_precise(times_us, cycles)
 
-    def _until_precise(self, times_us: Sequence[float]) -> int:
+    def _until_precise(self, times_us: Sequence[float], cycles: Sequence[float]) -> int:
         count = len(times_us)
         if count < self._next_look:
             return self._next_look - count
-        if precise_enough(times_us, self._settings.min_effect):
+        effect = self._settings.min_effect
+        if precise_enough(times_us, effect) or (cycles and precise_enough(cycles, effect)):
             return 0
         self._next_look = min(int(count * GROWTH) + 1, MOST_TRIALS)
         return self._next_look - count

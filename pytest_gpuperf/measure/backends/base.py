@@ -63,6 +63,11 @@ class Backend(Protocol):
         """How long this device must work before its clocks and caches have settled."""
         ...
 
+    @property
+    def least_timed_us(self) -> float:
+        """How long the trials of one run take at least, to see more than one moment of a wandering clock."""
+        ...
+
     def machine(self) -> Machine:
         """Say what is measured on, with its software."""
         ...

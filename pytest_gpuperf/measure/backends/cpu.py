@@ -28,6 +28,8 @@ class CpuBackend:
     lock_name = "cpu"
     warmup = WarmupPolicy(least_work_us=0.0, block_work_us=400.0, batch_trials=5, longest_us=20_000.0, tolerance=0.05)
 
+    least_timed_us = 0.0
+
     def machine(self) -> Machine:
         """Say which CPU this is; torch's and Triton's versions are looked up without importing them."""
         return Machine(

@@ -12,6 +12,7 @@ from pytest_gpuperf.measure.batch import Batch, Target
 from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.errors import StickyDeviceError, TimerUnavailableError, first_line
 from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.measure.notes import UNQUEUED_NOTE
 from pytest_gpuperf.measure.warmup import WarmupPolicy
 from pytest_gpuperf.settings import BenchmarkSettings
 
@@ -85,6 +86,7 @@ class FakeBackend:
             least_work_us=1000.0, block_work_us=300.0, batch_trials=10, longest_us=20_000.0, tolerance=0.05
         )
     )
+    least_timed_us: float = 0.0
     closed: bool = False
     batches_taken: int = 0
     readings_taken: int = 0
@@ -195,6 +197,7 @@ class FakeTimer:
         slowed = 1.0 if clock_ghz is None else (REFERENCE_CLOCK_GHZ / clock_ghz) ** self._backend.clock_sensitivity
         measured = [self._trial(target, slowed) for _ in range(min(trials, BATCH_LIMIT))]
         work_us = sum(device + TRIAL_OVERHEAD_US for device, _, _ in measured)
+        unqueued = any(waited for _, _, waited in measured)
         self._backend.batches_taken += 1
         self._backend.clock.now_us += work_us
         return Batch(
@@ -202,7 +205,8 @@ class FakeTimer:
             host_us=tuple(host for _, host, _ in measured),
             clocks_ghz=() if clock_ghz is None else (clock_ghz,) * len(measured),
             work_us=work_us,
-            notes=("unqueued: the call synchronises",) if any(waited for _, _, waited in measured) else (),
+            unqueued=unqueued,
+            notes=(UNQUEUED_NOTE,) if unqueued else (),
         )
 
     def _trial(self, target: Target, slowed: float) -> tuple[float, float, bool]:

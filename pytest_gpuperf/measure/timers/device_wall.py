@@ -10,7 +10,7 @@ from typing import Any
 from pytest_gpuperf.measure.batch import Batch, Target
 from pytest_gpuperf.measure.timers.rig import MOST_TRIALS, Rig
 
-BATCH_WORK_US = 100_000.0
+BATCH_WORK_US = 25_000.0
 FLOOR_TRIALS = 10
 
 
@@ -71,7 +71,7 @@ class DeviceWallTimer:
 
     def _clocks_ghz(self, count: int) -> tuple[float, ...]:
         with self._rig.current():
-            self._rig.meter.queue_reading()
+            self._rig.meter.queue_reading(self._rig.stream_handle())
             self._rig.synchronize()
             return self._rig.meter.clocks_ghz(count)
 

@@ -12,17 +12,18 @@ from statistics import median
 from typing import Any
 
 from pytest_gpuperf.measure.batch import Batch, Target
+from pytest_gpuperf.measure.notes import UNQUEUED_NOTE
 from pytest_gpuperf.measure.timers.rig import MOST_TRIALS, Rig
 
 QUEUEING_US = 20_000.0
 """A batch is queued within this time: well under the hold's time-out, on a busy host too."""
-BATCH_WORK_US = 100_000.0
+BATCH_WORK_US = 25_000.0
+"""Several batches a run, at several clocks, are what the clock sensitivity is estimated from."""
 MOST_TRIALS_WITH_SETUP = 8
 """The arguments of a whole batch exist at once."""
 FLOOR_TRIALS = 10
 FLOOR_MARGIN_US = 0.5
 """The shortest kernel reads a microsecond and more above an empty pair of events."""
-UNQUEUED_NOTE = "unqueued: the call waits for the device or overfills its queue; the host's time is in the figure"
 
 
 class EventsTimer:
@@ -83,7 +84,7 @@ class EventsTimer:
         start_ns = time.perf_counter_ns()
         host_us = self._queue(calls)
         self._queueing_us = (time.perf_counter_ns() - start_ns) / 1e3 / len(calls)
-        rig.meter.queue_reading()
+        rig.meter.queue_reading(rig.stream_handle())
         rig.synchronize()
         if self._queued and rig.hold.overran():
             return None
@@ -93,6 +94,7 @@ class EventsTimer:
             host_us=host_us,
             clocks_ghz=rig.meter.clocks_ghz(len(calls)),
             work_us=rig.origin.elapsed_time(pairs[-1][1]) * 1e3,
+            unqueued=not self._queued,
             notes=rig.notes if self._queued else (*rig.notes, UNQUEUED_NOTE),
         )
 

@@ -37,32 +37,32 @@ class Hold(Protocol):
 
 
 class SpinHold:
-    """A kernel of one thread that spins on a word of pinned host memory: it waits just as long as the host needs."""
+    """A kernel of one thread that spins on a flag in pinned host memory: it waits just as long as the host needs."""
 
     name = "queued"
 
     def __init__(self, code: DeviceCode) -> None:
         self._code = code
-        self._words, address = code.allocate_words(2)
+        self._flags = code.allocate(2)
         timeout_ns = ctypes.c_uint64(int(TIMEOUT_US * 1e3))
-        self._launch = code.prepare("gpuperf_hold", ctypes.c_uint64(address), timeout_ns)
+        self._launch = code.prepare("gpuperf_hold", ctypes.c_uint64(self._flags.device_address), timeout_ns)
 
     def begin(self, stream: int, _expected_us: float) -> None:
         """Launch the spin."""
-        self._words[0] = self._words[1] = 0
+        self._flags.items[0] = self._flags.items[1] = 0
         self._launch(stream)
 
     def release(self) -> None:
-        """Set the word that the spin watches."""
-        self._words[0] = 1
+        """Set the flag that the spin watches."""
+        self._flags.items[0] = 1
 
     def overran(self) -> bool:
         """Whether the spin gave up."""
-        return bool(self._words[1])
+        return bool(self._flags.items[1])
 
     def close(self) -> None:
-        """Free the words."""
-        self._code.free_words(self._words)
+        """Free the flags."""
+        self._code.free(self._flags)
 
 
 class SleepHold:

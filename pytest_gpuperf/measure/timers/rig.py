@@ -69,7 +69,8 @@ class Rig:
         with self.torch.cuda.device(self.index):
             self.synchronize()
             self.hold.close()
-            del self.flush, self.meter, self.events
+            self.meter.close()
+            del self.flush, self.events
             if self._code is not None:
                 self._code.unload()
 
@@ -95,5 +96,5 @@ class Rig:
             before.record()
             after.record()
         self.origin.record()
-        self.meter.queue_reading()
+        self.meter.queue_reading(stream)
         self.synchronize()
