@@ -66,7 +66,7 @@ def adjusted(run: RunRecord, model: ClockModel) -> float:
 
     Every trial was adjusted by its own clock before the run's interquartile mean was taken: within one run the clock
     may step between two levels, and the median time then belongs to one of them, the mean clock to neither. The record
-    keeps that mean for a few sensitivities; it is read off between them. Without it, the run's mean clock must do.
+    keeps that value for a few sensitivities; it is read off between them. Without it, the run's mean clock must do.
     """
     b, reference = model.sensitivity, model.reference_log_ghz
     if len(run.locations) < 2:

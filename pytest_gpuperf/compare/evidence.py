@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_gpuperf.compare.difference import Difference
 from pytest_gpuperf.compare.numbers import mean, variance
-from pytest_gpuperf.compare.ranks import mann_whitney_p
+from pytest_gpuperf.compare.ranks import rank_p
 from pytest_gpuperf.compare.values import Arms
 from pytest_gpuperf.compare.verdict import Policy
 
@@ -23,13 +23,13 @@ class Tests:
 def slower(seen: Difference, arms: Arms, policy: Policy) -> Tests:
     """Test H0: log ratio <= ln(1 + min_effect)."""
     delta = math.log1p(policy.min_effect)
-    return Tests(welch=seen.p_above(delta), rank=mann_whitney_p([x - delta for x in arms.new], arms.baseline))
+    return Tests(welch=seen.p_above(delta), rank=rank_p([x - delta for x in arms.new], arms.baseline))
 
 
 def faster(seen: Difference, arms: Arms, policy: Policy) -> Tests:
     """Test the mirror image, H0: log ratio >= -ln(1 + min_effect)."""
     delta = math.log1p(policy.min_effect)
-    return Tests(welch=seen.p_below(-delta), rank=mann_whitney_p(arms.baseline, [x + delta for x in arms.new]))
+    return Tests(welch=seen.p_below(-delta), rank=rank_p([-x - delta for x in arms.new], [-x for x in arms.baseline]))
 
 
 def scipy_p(arms: Arms, policy: Policy, *, improved: bool = False) -> float | None:

@@ -11,9 +11,6 @@ from pytest_gpuperf.measure.samples import DeviceState, RunRecord, Trials
 
 LONGEST_TRIAL_US = 1e12
 LARGEST_AUTOCORRELATION = 0.99
-OUTER_FENCE = 3.0
-"""Of an interquartile range, beyond the quartiles: what lies outside is an outlier whatever the shape."""
-TRIMMED_SHARE = 0.1
 LOG_DIGITS = 9
 """Of stored logarithms: a billionth of the time."""
 SENSITIVITY_NODES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -82,19 +79,16 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (position - below) * (ordered[above] - ordered[below])
 
 
-def typical(values: Sequence[float]) -> float:
-    """Return the 10 % trimmed mean of the values, drawn in to Tukey's outer fences first (Tukey 1977).
+def interquartile_mean(values: Sequence[float]) -> float:
+    """Return the mean of the middle half of the values (the midmean, Tukey 1977: a quarter trimmed from either end).
 
-    Up to a quarter of the trials may be spikes of any size and move it by next to nothing; yet it scatters a tenth
-    less between runs than the median does, and neither jumps by a whole tick of the timer nor from one mode to the
-    other.
+    A quarter of the trials on either side may be spikes of any size; yet it scatters up to a tenth less between runs
+    than the median does, and neither jumps by a whole tick of the timer nor from one mode to the other.
     """
     ordered = sorted(values)
-    low, high = quantile(ordered, 0.25), quantile(ordered, 0.75)
-    reach = OUTER_FENCE * (high - low)
-    cut = int(TRIMMED_SHARE * len(ordered))
+    cut = len(ordered) // 4
     middle = ordered[cut : len(ordered) - cut]
-    return math.fsum(min(high + reach, max(low - reach, v)) for v in middle) / len(middle)
+    return math.fsum(middle) / len(middle)
 
 
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
@@ -156,13 +150,13 @@ def _sound_trials(trials: Trials) -> _Sound:
 
 
 def _locations(sound: _Sound) -> tuple[float, ...]:
-    """Return the typical values that `RunRecord.locations` describes."""
+    """Return the values that `RunRecord.locations` describes."""
     logs = [math.log(time) for time in sound.times_us]
     if not sound.clocks_ghz:
-        return (round(typical(logs), LOG_DIGITS),)
+        return (round(interquartile_mean(logs), LOG_DIGITS),)
     clocks = [math.log(clock) for clock in sound.clocks_ghz]
     adjusted = ([t + b * f for t, f in zip(logs, clocks, strict=True)] for b in SENSITIVITY_NODES)
-    return tuple(round(typical(values), LOG_DIGITS) for values in adjusted)
+    return tuple(round(interquartile_mean(values), LOG_DIGITS) for values in adjusted)
 
 
 def _batch_points(sound: _Sound) -> tuple[tuple[float, float], ...]:
