@@ -6,6 +6,7 @@ import argparse
 
 from pytest_gpuperf.commands.answer import FINE, UNUSABLE, Answer
 from pytest_gpuperf.commands.places import add_storage_option, chosen_storage
+from pytest_gpuperf.commands.settings_options import whole_number
 from pytest_gpuperf.report.accounting import verdict_line
 from pytest_gpuperf.report.layout import aligned
 from pytest_gpuperf.report.units import span
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_storage_option(parser)
     parser.add_argument(
         "--last",
-        type=int,
+        type=whole_number(0),
         default=10,
         metavar="N",
         help="list the last N sessions a machine (default: 10; 0: all)",

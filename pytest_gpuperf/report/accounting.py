@@ -6,10 +6,12 @@ measured + failed + skipped + deselected + missing = baseline + new.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
 from pytest_gpuperf.compare.verdict import VERDICTS, Verdict
 
+COUNTS = ("measured", "failed", "skipped", "deselected", "missing", "baseline", "new")
 _NAMED_IN_A_MISMATCH = 5
 
 
@@ -41,12 +43,13 @@ class Accounting:
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, int]) -> Accounting:
-        """The accounting of a stored record; names that it does not know are left out."""
-        return cls(**{name: counts[name] for name in cls().counts() if name in counts})
+        """The accounting of a stored record; other names in it are left out."""
+        known: dict[str, Any] = {name: counts.get(name, 0) for name in COUNTS}
+        return cls(**known)
 
     def counts(self) -> dict[str, int]:
         """The counts by name, for a stored record."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "unbalanced"}
+        return {name: getattr(self, name) for name in COUNTS}
 
 
 def account(

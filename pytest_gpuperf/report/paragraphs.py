@@ -126,7 +126,7 @@ def _clocks(decision: Decision) -> str:
     if before is None and now is None:
         return ""
     text = f"SM clock: {_clock_or_unmetered(before)} in the baseline, {_clock_or_unmetered(now)} now"
-    if decision.clock_sensitivity and decision.raw_ratio is not None:
+    if decision.clock_sensitivity and units.change(decision.raw_ratio) != units.change(decision.ratio):
         text += f"; the change is adjusted for it (unadjusted: {units.change(decision.raw_ratio)})"
     return text + "."
 

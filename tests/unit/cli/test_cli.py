@@ -1,0 +1,125 @@
+"""The command as a whole: help, usage errors, what it imports."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_gpuperf import cli
+from pytest_gpuperf.cli import COMMANDS, main
+
+
+def test_help_lists_every_command_and_the_exit_codes(gpuperf: Callable) -> None:
+    code, out, _ = gpuperf("--help")
+    assert code == 0
+    assert all(f"\n    {name}" in out for name in COMMANDS)
+    assert "exit codes:" in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(gpuperf: Callable, command: str) -> None:
+    code, out, _ = gpuperf(command, "--help")
+    assert code == 0
+    assert out.startswith(f"usage: gpuperf {command}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+        (["show"], "the following arguments are required: NAME|SESSION|FILE"),
+        (["compare", "main"], "the following arguments are required: B"),
+        (["compare", "a", "b", "--alpha", "2"], "--alpha: must be between 0 and 0.5; got '2'"),
+        (["compare", "a", "b", "--min-effect", "5"], "--min-effect: must be a share of at least 0 and below 1"),
+        (["compare", "a", "b", "--fail-on", "slower"], "--fail-on: must be words out of regressed,"),
+        (["compare", "a", "b", "--sort", "size"], "--sort: must be one of order,"),
+        (["list", "--last", "-3"], "--last: must be a whole number of at least 0; got '-3'"),
+        (["calibrate"], "the following arguments are required: --from"),
+    ],
+)
+def test_wrong_usage(gpuperf: Callable, arguments: list[str], message: str) -> None:
+    code, out, err = gpuperf(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    "command", [["list"], ["show", "main"], ["compare", "a", "b"], ["history"], ["accept", "latest"]]
+)
+def test_no_storage_anywhere(gpuperf: Callable, folder: Path, command: list[str]) -> None:
+    code, out, err = gpuperf(*command)
+    assert (code, out) == (2, "")
+    assert f"there is no .gpuperf folder in {folder} or above it: give --storage DIR" in err
+
+
+def test_the_storage_is_found_upwards(
+    gpuperf: Callable, stored: object, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "deep" / "down").mkdir(parents=True)
+    monkeypatch.chdir(folder / "deep" / "down")
+    assert gpuperf("list").code == 0
+
+
+def test_the_storage_can_be_given(
+    gpuperf: Callable, stored: object, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    assert "NVIDIA-H200" in gpuperf("list", "--storage", str(folder / ".gpuperf")).out
+    assert "NVIDIA-H200" in gpuperf("list", "--storage", f"file://{folder}/.gpuperf").out
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [("nowhere", "--storage nowhere: there is no such folder"), ("s3://bucket/x", "pytest-gpuperf[remote]")],
+)
+def test_storage_that_cannot_be(gpuperf: Callable, location: str, message: str) -> None:
+    code, _, err = gpuperf("list", "--storage", location)
+    assert code == 2
+    assert message in err
+
+
+def test_a_terminal_without_our_symbols_is_no_reason_to_fail(
+    stored: object, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    assert main(["show", "main@H200", "--runs"]) == 0
+    ascii_only.seek(0)
+    assert "\\xb1" in ascii_only.read()
+
+
+def test_interruption_is_no_traceback(gpuperf: Callable, stored: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli._module("list"), "run", interrupted)
+    code, out, err = gpuperf("list")
+    assert (code, out) == (2, "")
+    assert err == "gpuperf: error: interrupted\n"
+
+
+def test_a_reader_that_has_seen_enough(stored: object, folder: Path) -> None:
+    script = "import sys; from pytest_gpuperf.cli import main; sys.exit(main(['show', 'main@H200', '--runs']))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=60)
+    assert err == b""
+    assert process.returncode == 0
+
+
+def test_looking_at_files_imports_nothing_heavy(stored: object, folder: Path) -> None:
+    script = (
+        "import sys; from pytest_gpuperf.cli import main; main(['list']); main(['show', 'main@H200']);"
+        "print(sorted({'torch', 'numpy', 'scipy', 'pytest'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
