@@ -38,7 +38,13 @@ class _Case:
         return len(self.baseline), len(self.runs)
 
 
-_Judged = tuple[Verdict, str]
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A verdict on the times, why, and how many more runs would settle it."""
+
+    verdict: Verdict
+    reason: str
+    more_runs: int | None = None
 
 
 def decide(
@@ -56,7 +62,7 @@ def decide(
     if not baseline or not runs:
         return _one_side_only(baseline, runs)
     case = _case(baseline, runs, policy, prior, shift)
-    decision = _with_evidence(case, *_judge(case), shift)
+    decision = _with_evidence(case, _judge(case), shift)
     beyond = excess(baseline, runs, policy)
     if beyond is None or decision.verdict == "regressed":
         return decision
@@ -92,29 +98,29 @@ def _judge(case: _Case) -> _Judged:
     if baseline_count < policy.min_runs or case.seen is None:
         needed = max(1, policy.min_runs - baseline_count)
         have = reasons.runs(baseline_count)
-        return "inconclusive", f"the baseline has only {have}: extend it by {needed} to compare with"
+        return _Judged("inconclusive", f"the baseline has only {have}: extend it by {needed} to compare with")
     return (
         _regressed(case, case.seen)
         or _improved(case, case.seen)
         or _clock_only(case)
         or _short_of_runs(case, case.seen)
         or _unchanged(case, case.seen)
-        or ("inconclusive", _what_would_help(case, case.seen))
+        or _too_noisy(case, case.seen)
     )
 
 
 def _regressed(case: _Case, seen: Difference) -> _Judged | None:
     if _certain(case, slower(seen, case.arms, case.policy)):
-        return "regressed", reasons.changed(seen, len(case.baseline))
+        return _Judged("regressed", reasons.changed(seen, len(case.baseline)))
     raw = case.raw
     if case.policy.interleaved and raw is not None and _certain(case, slower(raw, case.raw_arms, case.policy)):
-        return "regressed", f"{reasons.changed(raw, len(case.baseline))}, as measured"
+        return _Judged("regressed", f"{reasons.changed(raw, len(case.baseline))}, as measured")
     return None
 
 
 def _improved(case: _Case, seen: Difference) -> _Judged | None:
     if _certain(case, faster(seen, case.arms, case.policy)):
-        return "improved", reasons.changed(seen, len(case.baseline))
+        return _Judged("improved", reasons.changed(seen, len(case.baseline)))
     return None
 
 
@@ -124,7 +130,7 @@ def _clock_only(case: _Case) -> _Judged | None:
     if case.arms.sensitivity is None or raw is None or not _certain(case, slower(raw, case.raw_arms, case.policy)):
         return None
     clocks = mean_clock_ghz(case.baseline), mean_clock_ghz(case.runs)
-    return "inconclusive", reasons.clock_only(raw.estimate, *clocks)
+    return _Judged("inconclusive", reasons.clock_only(raw.estimate, *clocks))
 
 
 def _short_of_runs(case: _Case, seen: Difference) -> _Judged | None:
@@ -132,18 +138,19 @@ def _short_of_runs(case: _Case, seen: Difference) -> _Judged | None:
     if can_fail(*case.counts, case.policy) or slower(seen, case.arms, case.policy).welch > welch_level(case.policy):
         return None
     more = more_runs(seen, len(case.baseline), case.policy)
-    return "inconclusive", f"looks {reasons.change(seen.estimate)}, not yet certain; {reasons.remedy(more)}"
+    return _Judged("inconclusive", reasons.not_yet_certain(seen, more), more)
 
 
 def _unchanged(case: _Case, seen: Difference) -> _Judged | None:
     if seen.estimate + seen.bound(0.05) < math.log1p(case.policy.detectable):
-        return "unchanged", reasons.unchanged(seen)
+        return _Judged("unchanged", reasons.unchanged(seen))
     return None
 
 
-def _what_would_help(case: _Case, seen: Difference) -> str:
+def _too_noisy(case: _Case, seen: Difference) -> _Judged:
     visible = smallest_visible(seen, len(case.baseline), case.policy)
-    return reasons.too_noisy(seen, visible, more_runs(seen, len(case.baseline), case.policy))
+    more = more_runs(seen, len(case.baseline), case.policy)
+    return _Judged("inconclusive", reasons.too_noisy(seen, visible, more), more)
 
 
 def _certain(case: _Case, tests: Tests) -> bool:
@@ -152,11 +159,12 @@ def _certain(case: _Case, tests: Tests) -> bool:
     return enough and tests.welch <= welch_level(case.policy) and tests.rank <= case.policy.alpha
 
 
-def _with_evidence(case: _Case, verdict: Verdict, reason: str, shift: float) -> Decision:
+def _with_evidence(case: _Case, judged: _Judged, shift: float) -> Decision:
     provisional = not case.policy.interleaved and len({run.session for run in case.baseline}) < 2
     decision = Decision(
-        verdict=verdict,
-        reason=reason,
+        verdict=judged.verdict,
+        reason=judged.reason,
+        more_runs=judged.more_runs,
         raw_ratio=ratio_of(mean(case.raw_arms.new) - mean(case.raw_arms.baseline)),
         clock_sensitivity=case.arms.sensitivity,
         baseline_runs=len(case.baseline),
@@ -180,7 +188,6 @@ def _with_tests(case: _Case, seen: Difference, decision: Decision) -> Decision:
     half = seen.bound(0.025)
     tests = (slower if decision.verdict != "improved" else faster)(seen, case.arms, case.policy)
     visible = smallest_visible(seen, len(case.baseline), case.policy)
-    open_ended = decision.verdict == "inconclusive" and len(case.baseline) >= case.policy.min_runs
     return msgspec.structs.replace(
         decision,
         ratio=ratio_of(seen.estimate),
@@ -191,5 +198,4 @@ def _with_tests(case: _Case, seen: Difference, decision: Decision) -> Decision:
         p_scipy=scipy_p(case.arms, case.policy, improved=decision.verdict == "improved"),
         smallest_visible_ratio=None if visible is None else ratio_of(visible),
         spread=seen.spread,
-        more_runs=more_runs(seen, len(case.baseline), case.policy) if open_ended else None,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from pytest_gpuperf.compare.difference import Difference
 from pytest_gpuperf.compare.numbers import ratio_of
 
@@ -41,6 +39,11 @@ def too_noisy(seen: Difference, visible: float | None, more: int | None) -> str:
     return f"between-run spread {seen.spread * 100:.2g} %{seen_part}; {remedy(more)}"
 
 
+def not_yet_certain(seen: Difference, more: int | None) -> str:
+    """Tell a slowdown that too few runs have seen."""
+    return f"looks {change(seen.estimate)}, not yet certain; {remedy(more)}"
+
+
 def remedy(more: int | None) -> str:
     """Tell how many more runs would settle it."""
     if more is None:
@@ -57,8 +60,3 @@ def clock_only(raw: float, baseline_ghz: float | None, new_ghz: float | None) ->
     """Tell a slowdown that is the card's clock and not the code's."""
     clocks = "" if baseline_ghz is None or new_ghz is None else f": {new_ghz:.2f} GHz instead of {baseline_ghz:.2f}"
     return f"the card's clock, not the code ({change(raw)} as measured, not at the same clock{clocks})"
-
-
-def log_or_none(value: float | None) -> float | None:
-    """Return the logarithm of a positive value."""
-    return None if value is None else math.log(value)
