@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_gpuperf.measure.batch import Target
+from pytest_gpuperf.measure.timers import loops
+from pytest_gpuperf.measure.timers.loops import TRIAL_US, LoopTimer
+
+
+class Host:
+    """A host clock that calls advance."""
+
+    now_us = 0.0
+    calls = 0
+
+    def taking(self, call_us):
+        def call(*_args):
+            self.now_us += call_us
+            self.calls += 1
+
+        return call
+
+
+@pytest.fixture
+def host(monkeypatch):
+    made = Host()
+    monkeypatch.setattr(loops, "time", SimpleNamespace(perf_counter_ns=lambda: round(made.now_us * 1e3)))
+    return made
+
+
+def prepared(call, setup=None):
+    timer, target = LoopTimer(), Target(call, setup)
+    timer.prepare(target)
+    return timer, target
+
+
+@pytest.mark.parametrize("call_us", [0.05, 1.0, 30.0])
+def test_a_short_call_is_looped_to_fill_a_trial(host, call_us):
+    timer, target = prepared(host.taking(call_us))
+    host.calls = 0
+    batch = timer.batch(target, 5)
+    assert batch.times_us == pytest.approx((call_us,) * 5, rel=0.01)
+    assert TRIAL_US <= host.calls * call_us / 5 <= 3 * TRIAL_US
+
+
+@pytest.mark.parametrize("call_us", [100.0, 5_000.0])
+def test_a_long_call_is_timed_alone(host, call_us):
+    timer, target = prepared(host.taking(call_us))
+    host.calls = 0
+    assert timer.batch(target, 3).times_us == pytest.approx((call_us,) * 3)
+    assert host.calls == 3
+
+
+def test_a_very_long_call_comes_one_a_batch(host):
+    timer, target = prepared(host.taking(2e6))
+    assert len(timer.batch(target, 20).times_us) == 1
+
+
+def test_a_call_that_takes_no_time_at_all_ends_the_calibration(host):
+    timer, target = prepared(host.taking(0.0))
+    assert timer.batch(target, 1).times_us == (0.0,)
+
+
+def test_with_setup_every_call_has_its_own_arguments(host):
+    made = iter(range(1000))
+    seen = []
+
+    def call(number):
+        seen.append(number)
+        host.now_us += 1.0
+
+    timer, target = prepared(call, lambda: ((next(made),), {}))
+    seen.clear()
+    timer.batch(target, 10)
+    assert len(seen) == len(set(seen)) == 10
+
+
+def test_setup_is_outside_the_timed_region(host):
+    def setup():
+        host.now_us += 1_000.0
+        return (), {}
+
+    timer, target = prepared(host.taking(7.0), setup)
+    assert timer.batch(target, 3).times_us == pytest.approx((7.0,) * 3)
+
+
+def test_a_real_call_takes_real_time():
+    timer, target = prepared(lambda: sum(range(100)))
+    batch = timer.batch(target, 10)
+    assert all(0.05 < time < 1e4 for time in batch.times_us)
+    assert 0.0 < timer.floor_us < max(batch.times_us)
+    assert timer.describe() == "wall"
