@@ -62,7 +62,7 @@ class CudaBackend:
             driver=self._nvml.driver(),
             cuda=torch.version.cuda or "",
             python=platform.python_version(),
-            torch=torch.__version__,
+            torch=str(torch.__version__),  # a subclass of str, which is not stored as one
             triton=installed_version("triton"),
         )
 
