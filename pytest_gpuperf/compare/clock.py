@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_gpuperf.compare.numbers import bounded_log, mean
+from pytest_gpuperf.compare.numbers import bounded_log, mean, variance
 from pytest_gpuperf.measure.samples import RunRecord
 
 PRIOR_SENSITIVITY = 0.5
@@ -19,6 +19,8 @@ PRIOR_SENSITIVITY = 0.5
 PRIOR_STANDARD_ERROR = 1 / math.sqrt(12)
 SMALLEST_STANDARD_ERROR = 0.05
 """The adjustment is a straight line through something that is not quite one: a sensitivity is never known better."""
+SMALLEST_MOMENT = 1e-10
+"""Mean square of log clock below which a clock did not move (0.001 %)."""
 
 Points = Sequence[tuple[float, float]]
 """(log time, log clock in GHz) of each batch of one run."""
@@ -45,14 +47,14 @@ def clock_points(run: RunRecord) -> Points:
 def clock_model(baseline: Sequence[Points]) -> ClockModel | None:
     """Estimate the sensitivity from the points of the baseline's runs; None where a clock was not metered.
 
-    The least-squares slope, with a standard error that lets the batches of one run share their errors (clustered
-    sandwich, Liang and Zeger 1986), is weighed against what is known of any sensitivity (between 0 and 1) by their
-    precisions. A baseline whose clock never moved therefore says "about a half, give or take 0.29", and not "none":
-    a later clock step then widens the interval instead of turning into a verdict.
+    The least-squares slope, with a standard error that lets the batches of one run share their errors (Tukey's
+    jackknife over runs; Efron and Stein 1981), is weighed against what is known of any sensitivity (between 0 and 1)
+    by their precisions. A baseline whose clock never moved therefore says "about a half, give or take 0.29", and not
+    "none": a later clock step then widens the interval instead of turning into a verdict.
     """
     if not baseline or not all(baseline):
         return None
-    slope, error = _clustered_slope(baseline)
+    slope, error = _jackknifed_slope(baseline)
     sensitivity, standard_error = _weigh(-slope, error)
     return ClockModel(
         sensitivity=min(1.0, max(0.0, sensitivity)),
@@ -87,21 +89,33 @@ def mean_log_clock(points: Points) -> float:
     return mean([clock for _, clock in points])
 
 
-def _clustered_slope(clusters: Sequence[Points]) -> tuple[float, float]:
-    """Return the slope of log time on log clock and its standard error (infinite where it cannot be told)."""
-    points = [point for cluster in clusters for point in cluster]
-    mean_time = mean([time for time, _ in points])
-    mean_clock = mean([clock for _, clock in points])
-    moment = math.fsum((clock - mean_clock) ** 2 for _, clock in points)
-    if moment <= 1e-12 or len(clusters) < 2 or len(points) < 3:
+def _jackknifed_slope(runs: Sequence[Points]) -> tuple[float, float]:
+    """Return the slope of log time on log clock and its standard error (infinite where it cannot be told).
+
+    The error is the jackknife's over whole runs: sqrt((n - 1) / n sum (slope without run i - their mean)^2).
+    """
+    moments = [_moments(points) for points in runs]
+    total = [math.fsum(column) for column in zip(*moments, strict=True)]
+    without = [_slope([t - m for t, m in zip(total, run, strict=True)]) for run in moments]
+    slope, known = _slope(total), [s for s in without if s is not None]
+    if slope is None or len(known) < max(2, len(runs)):
         return 0.0, math.inf
-    slope = math.fsum((clock - mean_clock) * (time - mean_time) for time, clock in points) / moment
-    scores = [
-        math.fsum((f - mean_clock) * (t - mean_time - slope * (f - mean_clock)) for t, f in cluster)
-        for cluster in clusters
-    ]
-    runs = len(clusters)
-    return slope, math.sqrt(math.fsum(score * score for score in scores) * runs / (runs - 1)) / moment
+    return slope, math.sqrt(variance(known) * (len(known) - 1) ** 2 / len(known))
+
+
+def _moments(points: Points) -> tuple[float, ...]:
+    """Return the count and the sums of f, t, f f and f t, from which slopes over any set of runs are made."""
+    clocks, times = [f for _, f in points], [t for t, _ in points]
+    products = math.fsum(f * t for t, f in points)
+    return (float(len(points)), math.fsum(clocks), math.fsum(times), math.fsum(f * f for f in clocks), products)
+
+
+def _slope(moments: Sequence[float]) -> float | None:
+    count, clocks, times, squares, products = moments
+    if count < 3:
+        return None
+    moment = squares - clocks * clocks / count
+    return (products - clocks * times / count) / moment if moment > SMALLEST_MOMENT * count else None
 
 
 def _weigh(estimate: float, error: float) -> tuple[float, float]:

@@ -13,8 +13,8 @@ MISS_RATE = 0.05
 
 
 def welch_level(policy: Policy) -> float:
-    """Return the level of the Welch test: alpha, or 0.05 shared by all gated benchmarks (Bonferroni)."""
-    return min(policy.alpha, 0.05 / max(1, policy.gated))
+    """Return the level of the Welch test: alpha, or the session's level shared by all gated benchmarks (Bonferroni)."""
+    return min(policy.alpha, policy.session_alpha / max(1, policy.gated))
 
 
 def can_fail(baseline_count: int, new_count: int, policy: Policy) -> bool:

@@ -19,8 +19,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What must be ruled out to say `unchanged`."""
     alpha: float = 1e-3
     screen_alpha: float = 0.10
+    session_alpha: float = 0.01
+    """How often a session of unchanged code may fail, however many benchmarks it gates."""
     gated: int = 1
-    """How many benchmarks this session gates: the Welch test's family-wise level is 0.05 over this."""
+    """How many benchmarks this session gates; the Welch test's level is at most `session_alpha` over this."""
     min_runs: int = 5
     """Fewer runs on either side never gate."""
     confirm_runs: int = 7
