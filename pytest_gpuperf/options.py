@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -230,6 +229,8 @@ def _short(value: object) -> str:
 
 
 def _suggestion(name: str, known: Sequence[str] | Mapping[str, object]) -> str:
+    import difflib  # not at the top: only a mistake pays for it
+
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
