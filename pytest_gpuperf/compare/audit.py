@@ -26,8 +26,10 @@ from pytest_gpuperf.compare.verdict import Policy, Verdict
 from pytest_gpuperf.measure.samples import RunRecord
 
 DEFAULT_COMPARISONS = 400
+DEFAULT_VISIBLE_COMPARISONS = 20
+"""Enough for a 95 % point, and each costs as much as ten comparisons."""
 LARGEST_SLOWDOWN = math.log(16)
-BISECTIONS = 12
+BISECTIONS = 6
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,7 +63,7 @@ class Deal:
     confirm_runs: int = 7
     comparisons: int = DEFAULT_COMPARISONS
     seed: int = 0
-    visible_comparisons: int = 0
+    visible_comparisons: int = DEFAULT_VISIBLE_COMPARISONS
     """In how many of the comparisons to seek the smallest slowdown that would have been found."""
 
     @property
@@ -84,6 +86,7 @@ def audit_recording(
     baseline_runs: int = 10,
     confirm_runs: int = 7,
     comparisons: int = DEFAULT_COMPARISONS,
+    visible_comparisons: int = DEFAULT_VISIBLE_COMPARISONS,
     seed: int = 0,
     policy: Policy | None = None,
 ) -> list[AuditRow]:
@@ -92,7 +95,13 @@ def audit_recording(
     `method` picks one of several; `policy` gives the levels (its counts of gated benchmarks and confirming runs are
     the replay's). Raises RecordingError for a file that holds no recording, or too few runs.
     """
-    deal = Deal(baseline_runs=baseline_runs, confirm_runs=confirm_runs, comparisons=comparisons, seed=seed)
+    deal = Deal(
+        baseline_runs=baseline_runs,
+        confirm_runs=confirm_runs,
+        comparisons=comparisons,
+        visible_comparisons=visible_comparisons,
+        seed=seed,
+    )
     recorded = load_recording(path, method=method)
     return [row for name, suite in recorded.items() for row in audit_suite(suite, deal, policy, method=name)]
 
@@ -145,25 +154,19 @@ class Case:
         return advanced, decide(self.baseline, new, self.policy, self.prior, shift=-slowdown).verdict
 
     def smallest_found(self) -> float:
-        """Return the smallest log slowdown that is called regressed, by bisection (a larger one always is)."""
-        low, high = 0.0, LARGEST_SLOWDOWN
-        if self.verdict(high)[1] != "regressed":
-            return math.inf
+        """Return the smallest log slowdown that is called regressed; infinite where a sixteenfold time is not.
+
+        A larger one than that always is, so it is found by doubling and bisection.
+        """
+        low, high = 0.0, 2 * math.log1p(self.policy.min_effect) or 0.01
+        while self.verdict(high)[1] != "regressed":
+            if high > LARGEST_SLOWDOWN:
+                return math.inf
+            low, high = high, 2 * high
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
             low, high = (low, middle) if self.verdict(middle)[1] == "regressed" else (middle, high)
         return high
-
-
-def audit_table(rows: Sequence[AuditRow]) -> str:
-    """Return the audit as a text table, with a line for each method's suite."""
-    from tabulate import tabulate
-
-    body = [_cells(row) for row in rows]
-    headers = ["benchmark", "method", "spread", "true", "false alarms", "found", "confirmed", "sees from"]
-    lines = [tabulate(body, headers=headers, disable_numparse=True)]
-    methods = dict.fromkeys(row.method for row in rows)
-    return "\n".join([*lines, "", *[_suite_line(m, [row for row in rows if row.method == m]) for m in methods]])
 
 
 def _available(suite: Suite, deal: Deal) -> int:
@@ -208,25 +211,3 @@ def _found_in_most(visible: Sequence[float]) -> float | None:
         return None
     log_ratio = sorted(visible)[math.ceil(0.95 * len(visible)) - 1]
     return ratio_of(log_ratio) if math.isfinite(log_ratio) else None
-
-
-def _cells(row: AuditRow) -> list[str]:
-    return [
-        row.op,
-        row.method,
-        f"{row.spread:.2%}",
-        "" if row.false_alarm_rate is not None else f"{row.true_ratio - 1:+.1%}",
-        "" if row.false_alarm_rate is None else f"{row.false_alarm_rate:.2%}",
-        "" if row.detection_rate is None else f"{row.detection_rate:.1%}",
-        f"{row.advanced_rate:.0%}",
-        "" if row.visible_ratio is None else f"{row.visible_ratio - 1:+.1%}",
-    ]
-
-
-def _suite_line(method: str, rows: Sequence[AuditRow]) -> str:
-    unchanged = [row for row in rows if row.false_alarm_rate is not None]
-    total = sum(row.comparisons for row in unchanged)
-    alarms = sum(row.verdict_counts.get("regressed", 0) for row in unchanged)
-    advanced = mean([row.advanced_rate for row in unchanged])
-    name = f"{method}: " if method else ""
-    return f"{name}{alarms} false alarms in {total} comparisons of unchanged code; {advanced:.0%} went to confirmation"
