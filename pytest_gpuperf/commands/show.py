@@ -14,6 +14,7 @@ from pytest_gpuperf.report.accounting import Accounting, accounting_lines, verdi
 from pytest_gpuperf.report.layout import aligned, name_table
 from pytest_gpuperf.report.names import natural_key
 from pytest_gpuperf.report.paragraphs import verdict_paragraph
+from pytest_gpuperf.report.summary import explanations, wrapped
 from pytest_gpuperf.report.table import results_table
 from pytest_gpuperf.store.schema import Entry, SessionInfo, SessionRecord
 
@@ -88,6 +89,7 @@ def _outcome_lines(record: SessionRecord, pattern: str) -> list[str]:
     lines = results_table(outcomes, width=terminal_width()).splitlines()
     lines += ["", verdict_line(outcome.decision.verdict for outcome in outcomes)]
     lines += accounting_lines(Accounting.from_counts(record.accounting)) if record.accounting and not pattern else []
+    lines += wrapped(explanations(outcomes), terminal_width())
     for outcome in outcomes:
         if outcome.decision.verdict == "regressed":
             lines += ["", outcome.benchmark.label, verdict_paragraph(outcome)]

@@ -21,6 +21,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     decision: Decision
     policy: Policy | None = None
     """The levels that the decision was held to, this benchmark's own settings included; None where not kept."""
+    hazards: tuple[str, ...] = ()
+    """What slowed everything down while it was measured (a debugger, a profiler), so that it is not to be stored."""
     group: str = ""
     ceiling_share: float | None = None
     """Achieved rate over the ceiling measured on this machine (1 = speed of light); None where unknown."""

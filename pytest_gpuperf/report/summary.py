@@ -14,6 +14,7 @@ from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.table import results_table
 
 _NAMED_PER_REASON = 3
+_EXPLAINED = 8
 _VERDICTS_TO_EXPLAIN = ("inconclusive", "incomparable", "missing")
 _MACHINE_FIELDS = ("driver", "cuda", "torch", "triton", "python", "host")
 
@@ -30,6 +31,7 @@ def gpuperf_section(
     baseline_name: str,
     machine_changes: Sequence[str] = (),
     notes: Sequence[str] = (),
+    storing: bool = False,
     sort: str = "order",
     group_by: str = "none",
     columns: Sequence[str] = (),
@@ -38,15 +40,15 @@ def gpuperf_section(
 ) -> list[str]:
     """Assemble the lines of the closing section.
 
-    `machine_changes` come from `machine_changes()`, `notes` are lines of the caller's own (what was stored, and where).
-    Raises ValueError as `results_table` does.
+    `machine_changes` come from `machine_changes()`, `notes` are lines of the caller's own (what was stored, and where);
+    a session that is `storing` needs no hint to store. Raises ValueError as `results_table` does.
     """
     table = results_table(outcomes, sort=sort, group_by=group_by, columns=columns, width=width, color=color)
     sentences = [
-        *explanations(outcomes),
+        *explanations(outcomes, _EXPLAINED),
         *_shift_sentence(outcomes),
         *(f"Since the baseline: {change}." for change in machine_changes),
-        *hints(outcomes, accounting, baseline_name),
+        *([] if storing else hints(outcomes, accounting, baseline_name)),
         *notes,
         verdict_line(outcome.decision.verdict for outcome in outcomes),
         *accounting_lines(accounting),
@@ -62,15 +64,25 @@ def wrapped(sentences: Iterable[str], width: int) -> list[str]:
     return lines
 
 
-def explanations(outcomes: Sequence[Outcome]) -> list[str]:
-    """Say why benchmarks have a verdict that is neither good nor bad; those of one reason share a sentence."""
+def explanations(outcomes: Sequence[Outcome], most: int | None = None) -> list[str]:
+    """Say why benchmarks have a verdict that is neither good nor bad; those of one reason share a sentence.
+
+    `most` limits the number of sentences; one more then counts the benchmarks that are left out.
+    """
     names = short_names(outcome.benchmark for outcome in outcomes)
     by_reason: dict[tuple[Verdict, str], list[str]] = {}
     for outcome in outcomes:
         decision = outcome.decision
         if decision.verdict in _VERDICTS_TO_EXPLAIN:
             by_reason.setdefault((decision.verdict, decision.reason), []).append(names[outcome.benchmark])
-    return [f"{verdict}: {_listed(listed)}: {reason}" for (verdict, reason), listed in by_reason.items()]
+    told = [f"{verdict}: {_listed(listed)}: {reason}" for (verdict, reason), listed in by_reason.items()]
+    if most is None or len(told) <= most:
+        return told
+    left = sum(len(listed) for listed in list(by_reason.values())[most:])
+    return [
+        *told[:most],
+        f"and {left} more without a clear verdict: 'gpuperf show latest' tells why",
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

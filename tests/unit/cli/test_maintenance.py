@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.plan import BenchmarkId
-from pytest_gpuperf.store import baselines
+from pytest_gpuperf.store import baselines, sessions
 from pytest_gpuperf.store.schema import Baseline, Entry, SessionInfo
 from pytest_gpuperf.store.storage import Storage
 
@@ -68,6 +69,17 @@ class TestAccept:
         assert code == 2
         assert "the baseline has this session's runs already" in err
         assert _load(stored) == before
+
+    def test_what_was_measured_under_a_debugger_is_not_stored(self, gpuperf: Callable, stored: Storage) -> None:
+        (name,) = sessions.names(stored, KEY)
+        record = sessions.load(stored, KEY, name)
+        assert record is not None
+        outcomes = [msgspec.structs.replace(o, hazards=("a debugger is attached",)) for o in record.outcomes]
+        info = msgspec.structs.replace(record.info, id="debugged", started="2026-12-02T00:00:00Z")
+        sessions.save(stored, KEY, msgspec.structs.replace(record, info=info, outcomes=tuple(outcomes)))
+        code, _, err = gpuperf("accept", "latest")
+        assert code == 2
+        assert "measured under a debugger is attached" in err
 
     def test_another_name(self, gpuperf: Callable, stored: Storage) -> None:
         assert gpuperf("accept", "ef34ab", "--baseline", "release").code == 0

@@ -54,7 +54,7 @@ def test_a_clock_that_explains_nothing_is_still_told(regressed: Outcome) -> None
 
 
 def test_the_levels_are_those_of_the_decision(regressed: Outcome) -> None:
-    policy = Policy(min_effect=0.0125, alpha=1e-2, gated=200)
+    policy = Policy(min_effect=0.0125, alpha=1e-2, session_alpha=0.05, gated=200)
     kept = msgspec.structs.replace(regressed, policy=policy)
     assert verdict_paragraph(kept) == verdict_paragraph(regressed, policy=policy)
     told = verdict_paragraph(kept).replace("\n", " ")

@@ -81,6 +81,24 @@ def test_a_fourth_name_is_not_replaced_by_a_count_of_one(make_outcome: MakeOutco
     assert explanations(outcomes) == ["incomparable: test_0, test_1, test_2, test_3: other timer"]
 
 
+def test_a_noisy_suite_does_not_flood_the_terminal(make_outcome: MakeOutcome) -> None:
+    outcomes = [make_outcome(f"t.py::test_{i}", "inconclusive", reason=f"spread {i} %") for i in range(30)]
+    lines = explanations(outcomes, 8)
+    assert len(lines) == 9
+    assert lines[-1] == "and 22 more without a clear verdict: 'gpuperf show latest' tells why"
+    assert len(explanations(outcomes)) == 30
+
+
+def test_a_session_that_stores_needs_no_hint_to_store(make_outcome: MakeOutcome) -> None:
+    outcomes = [make_outcome(verdict="new")]
+    assert any(line.startswith("There is no baseline") for line in _told(outcomes))
+    assert not any(line.startswith("There is no baseline") for line in _told(outcomes, storing=True))
+
+
+def _told(outcomes: list[Outcome], **options: bool) -> list[str]:
+    return gpuperf_section(outcomes, _accounted(outcomes), baseline_name="main", **options)
+
+
 def test_an_empty_session_has_its_account(make_outcome: MakeOutcome) -> None:
     lines = gpuperf_section([], account({"a"}, deselected={"a"}), baseline_name="main")
     assert lines == ["no verdicts", "0 measured + 1 deselected = 1 in the baseline + 0 new"]
