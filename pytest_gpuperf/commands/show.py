@@ -87,9 +87,9 @@ def _between_runs(runs: tuple[RunRecord, ...]) -> str:
 def _outcome_lines(record: SessionRecord, pattern: str) -> list[str]:
     outcomes = [outcome for outcome in record.outcomes if matches(outcome.benchmark, pattern)]
     lines = results_table(outcomes, width=terminal_width()).splitlines()
-    lines += ["", verdict_line(outcome.decision.verdict for outcome in outcomes)]
+    lines += ["", *wrapped(explanations(outcomes), terminal_width())]
+    lines += [verdict_line(outcome.decision.verdict for outcome in outcomes)]
     lines += accounting_lines(Accounting.from_counts(record.accounting)) if record.accounting and not pattern else []
-    lines += wrapped(explanations(outcomes), terminal_width())
     for outcome in outcomes:
         if outcome.decision.verdict == "regressed":
             lines += ["", outcome.benchmark.label, verdict_paragraph(outcome)]

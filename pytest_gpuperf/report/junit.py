@@ -7,6 +7,8 @@ import math
 from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.report.columns import mean_over_runs, peak_memory_bytes
 
+_SIGNIFICANT_DIGITS = 6
+
 PropertyValue = str | int | float
 
 
@@ -17,7 +19,12 @@ def junit_properties(outcome: Outcome) -> list[tuple[str, PropertyValue]]:
     """
     which = f"[{outcome.benchmark.name}]" if outcome.benchmark.name else ""
     figures = {**_decided(outcome), **_measured(outcome)}
-    return [(f"gpuperf_{name}{which}", value) for name, value in figures.items() if value is not None and value != ""]
+    known = {name: value for name, value in figures.items() if value is not None and value != ""}
+    return [(f"gpuperf_{name}{which}", _readable(value)) for name, value in known.items()]
+
+
+def _readable(value: PropertyValue) -> PropertyValue:
+    return float(f"{value:.{_SIGNIFICANT_DIGITS}g}") if isinstance(value, float) else value
 
 
 def _decided(outcome: Outcome) -> dict[str, PropertyValue | None]:

@@ -19,6 +19,12 @@ def test_what_is_known_is_there(regressed: Outcome) -> None:
     assert "gpuperf_host_us" not in properties
 
 
+def test_figures_are_short(make_outcome: Callable[..., Outcome]) -> None:
+    properties = dict(junit_properties(make_outcome(ratio=1.23456789, mean_us=100 / 3)))
+    assert properties["gpuperf_ratio"] == 1.23457
+    assert properties["gpuperf_mean_us"] == 33.3333
+
+
 def test_values_are_plain(regressed: Outcome) -> None:
     assert {type(value) for _, value in junit_properties(regressed)} <= {str, int, float}
 
