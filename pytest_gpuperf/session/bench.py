@@ -99,15 +99,24 @@ class Bench:
         """Return and forget what a test measured."""
         return self._taken.pop(node_id, [])
 
+    def check_usable(self) -> None:
+        """Raise `StickyDeviceError` where a test left the device in an error state."""
+        if self._is_made:
+            self.backend.check_usable()
+
     def after_test(self) -> None:
         """Start the next test with the device's memory as the first one found it."""
-        if "backend" in self.__dict__:
+        if self._is_made:
             self.backend.release_memory()
 
     def close(self) -> None:
         """Release the back end, if it was ever made."""
-        if "backend" in self.__dict__:
+        if self._is_made:
             self.backend.close()
+
+    @property
+    def _is_made(self) -> bool:
+        return "backend" in self.__dict__
 
 
 class ItemMeasurer:

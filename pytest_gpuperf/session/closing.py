@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from pytest_gpuperf.compare.outcome import Outcome
@@ -17,15 +16,18 @@ from pytest_gpuperf.report.accounting import Accounting
 from pytest_gpuperf.report.json import session_json
 from pytest_gpuperf.report.paragraphs import verdict_paragraph
 from pytest_gpuperf.session.context import Context
-from pytest_gpuperf.session.failing import failed_report
-from pytest_gpuperf.session.findings import Finding
+from pytest_gpuperf.session.failing import failed_report, failure_message
+from pytest_gpuperf.session.findings import Finding, Look
 from pytest_gpuperf.session.ledger import Ledger, Selection
-from pytest_gpuperf.session.rounds import Rounds
+from pytest_gpuperf.session.rounds import with_runs
 from pytest_gpuperf.session.selection import session_account, sort_unmeasured
 from pytest_gpuperf.session.storing import Storing, session_info
+from pytest_gpuperf.session.testing import Held
 from pytest_gpuperf.store.errors import StoreError
 from pytest_gpuperf.store.schema import Entry, SessionRecord
 from pytest_gpuperf.store.sessions import save as save_session
+
+MISSING_REMEDY = "Missing ones renamed or removed? 'gpuperf rename' or 'gpuperf prune' brings the baseline up to date."
 
 
 @dataclass(slots=True)
@@ -38,6 +40,14 @@ class Closed:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What the baseline has and this session has not, with the sum over everything."""
+
+    outcomes: list[Outcome]
+    accounting: Accounting
+
+
 class Closing:
     """Ends a session in the process that tells of it."""
 
@@ -47,88 +57,127 @@ class Closing:
         self._settings = context.settings
         self._ledger = ledger
         self._selection = selection
+        self._notes: list[str] = []
 
-    def close(self) -> Closed:
-        """Take the last runs, decide, store; log a failed report for everything that no test could fail for."""
-        notes: list[str] = []
-        if self._settings.stored_name is not None:
-            self._take_runs_to_store()
-        elif self._settings.gate:
-            notes += self._take_runs_worth_it()
-        entries = dict(self._context.gate.entries)
-        unmeasured = sort_unmeasured(entries, self._ledger.findings, self._ledger, self._selection, self._config)
-        accounting = session_account(entries, list(self._ledger.findings), unmeasured)
-        missing = [_missing(entries[key]) for key in unmeasured["missing"]]
-        outcomes = [*self._in_collected_order(), *missing]
-        self._fail_what_is_missing(missing)
-        notes += self._store(outcomes, accounting)
+    @property
+    def nothing_ran(self) -> bool:
+        """Whether the session ended before its first test did."""
+        return not self._ledger.fates
+
+    def close(self, held: Sequence[Held], *, stopped: bool) -> Closed:
+        """Take the last runs, decide on all benchmarks together, report the tests that waited, and store.
+
+        Whatever fails by its final verdict after its test was reported is reported as a failure of its own. A session
+        that was `stopped` (by -x or a plugin) is told as far as it got; it takes no more runs and stores nothing.
+        """
+        for test in held:
+            self._ledger.expect(test.node_id, test.findings, test.seconds)
+        if not stopped:
+            self._take_last_runs()
+        self._decide()
+        self._report(held)
+        missing = self._missing(stopped=stopped)
+        outcomes = [*self._in_collected_order(), *missing.outcomes]
+        self._keep(outcomes, missing.accounting, stopped=stopped)
         for outcome in outcomes:
             self._config.hook.pytest_gpuperf_benchmark_finished(config=self._config, outcome=outcome)
-        return Closed(self._context.bench.machine, outcomes, accounting, notes)
+        return Closed(self._context.bench.machine, outcomes, missing.accounting, self._notes)
 
-    def _in_collected_order(self) -> list[Outcome]:
-        # Suspects are reported last, but belong into the table where their test stands.
-        place = {node_id: index for index, node_id in enumerate(self._selection.collected)}
-        keys = sorted(self._ledger.findings, key=lambda key: place.get(self._ledger.node_ids[key], len(place)))
-        return [self._ledger.findings[key].outcome for key in keys]
+    def _take_last_runs(self) -> None:
+        if self._settings.gate:
+            self._confirm_suspects()
+            self._settle_the_rest()
+        if self._settings.stored_name is not None:
+            self._take_runs_to_store()
 
-    def _take_runs_to_store(self) -> None:
-        """Bring every benchmark that will be stored to the baseline's number of runs."""
-        wanted = {key: f for key, f in self._ledger.findings.items() if self._may_be_stored(f) and not f.problem}
-        lacking = {key: self._settings.runs - len(finding.outcome.runs) for key, finding in wanted.items()}
-        # All in one batch, so that a stored run has kept the company that a session's own run keeps.
-        self._take(wanted, max(lacking.values(), default=0), why="measuring the baseline", fail=True)
+    def _with_look(self, *looks: Look) -> dict[str, Finding]:
+        """The findings of these looks that have had no more than the session's own run yet."""
+        return {
+            key: finding
+            for key, finding in self._ledger.findings.items()
+            if finding.look in looks and len(finding.outcome.runs) == 1 and not finding.problem
+        }
 
-    def _may_be_stored(self, finding: Finding) -> bool:
-        if not self._settings.gate:
-            return True
-        verdict = finding.outcome.decision.verdict
-        extends = self._settings.extend_baseline is not None
-        return verdict in ("new", "improved") or (extends and verdict == "unchanged") or finding.worth_more_runs
+    def _confirm_suspects(self) -> None:
+        urgent = [Look.SUSPECT]
+        if "inconclusive" in self._settings.failing_verdicts:
+            urgent.append(Look.UNDECIDED)
+        self._take(self._with_look(*urgent), self._settings.confirm_runs, why="confirming suspects")
 
-    def _take_runs_worth_it(self) -> list[str]:
-        """Spend the stated time on benchmarks that are too noisy to tell by one run."""
-        worth = {key: finding for key, finding in self._ledger.findings.items() if finding.worth_more_runs}
-        if not worth or self._settings.confirm_time <= 0:
-            return []
+    def _settle_the_rest(self) -> None:
+        """Spend the stated time on benchmarks that one run cannot settle, though they are not suspect."""
+        worth = self._with_look(Look.FASTER, Look.UNDECIDED)
         rounds, seconds = self._settings.confirm_runs, self._settings.confirm_time
         until = time.monotonic() + seconds
-        for done in range(rounds):
-            if time.monotonic() > until:
-                return [
+        for done in range(rounds if worth else 0):
+            if seconds <= 0 or time.monotonic() > until:
+                self._notes.append(
                     f"{len(worth)} benchmarks that one run could not settle got {done} of {rounds} more runs "
                     f"within --gpuperf-confirm-time={seconds:g} s."
-                ]
-            self._take(worth, 1, why=f"settling what is unclear ({done + 1} of {rounds})", fail=False)
-        return []
+                )
+                return
+            self._take(worth, 1, why=f"settling what is unclear ({done + 1} of {rounds})")
 
-    def _take(self, wanted: dict[str, Finding], rounds: int, *, why: str, fail: bool) -> None:
+    def _take_runs_to_store(self) -> None:
+        """Bring every benchmark that may be stored to the baseline's number of runs."""
+        wanted = {key: finding for key, finding in self._ledger.findings.items() if self._may_be_stored(finding)}
+        lacking = [self._settings.runs - len(finding.outcome.runs) for finding in wanted.values()]
+        # All in one batch, so that a stored run has kept the company that a session's own run keeps.
+        self._take(wanted, max(lacking, default=0), why="measuring the baseline")
+
+    def _may_be_stored(self, finding: Finding) -> bool:
+        if finding.problem:
+            return False
+        if not self._settings.gate:
+            return True
+        extends = self._settings.extend_baseline is not None
+        return finding.look is Look.FASTER or finding.outcome.decision.verdict in (
+            ("new", "improved", "unchanged") if extends else ("new", "improved")
+        )
+
+    def _take(self, wanted: Mapping[str, Finding], rounds: int, *, why: str) -> None:
         node_ids = list(dict.fromkeys(self._ledger.node_ids[key] for key in wanted))
         if not node_ids or rounds <= 0:
             return
         own_seconds = {node_id: self._ledger.durations_s.get(node_id, 0.0) for node_id in node_ids}
         taken = self._context.rounds.run(node_ids, rounds, why=why, own_seconds=own_seconds)
         for key in wanted:
-            self._ledger.findings[key] = self._with_runs(self._ledger.findings[key], self._ledger.node_ids[key], taken)
-        if fail:
-            self._fail_what_broke(taken)
+            finding = self._ledger.findings[key]
+            self._ledger.findings[key] = with_runs(finding, self._ledger.node_ids[key], taken)
 
-    def _with_runs(self, finding: Finding, node_id: str, taken: Rounds) -> Finding:
-        outcome = finding.outcome
-        events = [e for e in taken.measured.get(node_id, []) if e.benchmark == outcome.benchmark]
-        problem = finding.problem or next(iter(taken.failures.get(node_id, [])), "")
-        runs = (*outcome.runs, *(event.record for event in events))
-        trials = (*outcome.trials, *(event.trials for event in events))
-        decision = self._context.gate.decide(outcome.benchmark, outcome.identity, runs, finding.settings)
-        return msgspec.structs.replace(
-            finding,
-            outcome=msgspec.structs.replace(outcome, runs=runs, trials=trials, decision=decision),
-            problem=problem,
-        )
+    def _decide(self) -> None:
+        decisions, shift = self._context.gate.decide_all(self._ledger.findings)
+        for key, decision in decisions.items():
+            self._ledger.findings[key] = self._ledger.findings[key].deciding(decision)
+        if shift is not None:
+            self._notes.append(f"Session shift: {shift.sentence}.")
 
-    def _fail_what_broke(self, taken: Rounds) -> None:
-        for node_id, reasons in taken.failures.items():
-            self._log_failure(node_id, f"passed in this session, but not in a fresh process: {reasons[0]}")
+    def _report(self, held: Sequence[Held]) -> None:
+        final = self._ledger.findings
+        for test in held:
+            test.log([final[finding.outcome.benchmark.key] for finding in test.findings], self._context.fails)
+        by_test: dict[str, list[Finding]] = {}
+        for key, finding in final.items():
+            by_test.setdefault(self._ledger.node_ids[key], []).append(finding)
+        for node_id, findings in by_test.items():
+            message = failure_message(node_id, findings, self._context.fails)
+            if message and self._ledger.fates.get(node_id) == "passed":
+                self._log_failure(node_id, message)
+
+    def _missing(self, *, stopped: bool) -> Missing:
+        entries = dict(self._context.gate.entries)
+        unmeasured = sort_unmeasured(entries, self._ledger.findings, self._ledger, self._selection, self._config)
+        accounting = session_account(entries, list(self._ledger.findings), unmeasured)
+        outcomes = [_missing(entries[key], stopped=stopped) for key in unmeasured["missing"]]
+        if not stopped:
+            self._fail_what_is_missing(outcomes)
+        return Missing(outcomes, accounting)
+
+    def _in_collected_order(self) -> list[Outcome]:
+        # Suspects are reported last, but belong into the table where their test stands.
+        place = {node_id: index for index, node_id in enumerate(self._selection.collected)}
+        keys = sorted(self._ledger.findings, key=lambda key: place.get(self._ledger.node_ids[key], len(place)))
+        return [self._ledger.findings[key].outcome for key in keys]
 
     def _fail_what_is_missing(self, missing: Sequence[Outcome]) -> None:
         for outcome in missing:
@@ -144,7 +193,7 @@ class Closing:
         )
         self._config.hook.pytest_runtest_logreport(report=after)
 
-    def _store(self, outcomes: Sequence[Outcome], accounting: Accounting) -> list[str]:
+    def _keep(self, outcomes: Sequence[Outcome], accounting: Accounting, *, stopped: bool) -> None:
         record = SessionRecord(
             info=session_info(self._config, self._context.session_id, self._context.bench.machine),
             outcomes=tuple(outcome for outcome in outcomes if outcome.runs),
@@ -153,31 +202,32 @@ class Closing:
         )
         if self._settings.json is not None:
             _write_json(self._settings.json, session_json(record))
-        notes = self._keep_record(record)
-        if self._settings.stored_name is not None:
-            storing = Storing(self._context, record.info)
-            notes += storing.store(self._ledger.findings)
-        return notes
+        self._keep_record(record)
+        if self._settings.stored_name is None:
+            return
+        if stopped:
+            self._notes.append("The session was stopped: nothing was stored in the baseline.")
+        else:
+            self._notes += Storing(self._context, record.info).store(self._ledger.findings)
 
-    def _keep_record(self, record: SessionRecord) -> list[str]:
+    def _keep_record(self, record: SessionRecord) -> None:
         if not record.outcomes:
-            return []
+            return
         try:
             save_session(self._context.storage, record.info.machine.key, record)
         except StoreError as error:
-            return [f"The session's record was not kept: {error}"]
-        return []
+            self._notes.append(f"The session's record was not kept: {error}")
 
 
-def _missing(entry: Entry) -> Outcome:
+def _missing(entry: Entry, *, stopped: bool) -> Outcome:
+    why = ": the session stopped early" if stopped else ""
     return Outcome(
         benchmark=entry.benchmark,
         identity=entry.identity,
         runs=(),
         decision=Decision(
             verdict="missing",
-            reason="in the baseline and selected, but not run: renamed or removed? "
-            "`gpuperf rename` or `gpuperf prune` brings the baseline up to date",
+            reason=f"in the baseline and selected, but not run{why}",
             baseline_runs=len(entry.runs),
         ),
         group=entry.group,

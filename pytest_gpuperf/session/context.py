@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -31,8 +32,8 @@ class Context:
         self.settings: SessionSettings = options.session
         self.bench = bench
         self.session_id = secrets.token_hex(4)
-        self.collected: tuple[str, ...] = ()
-        """Node ids of the tests to run, once collection is over."""
+        self.collected: Callable[[], Sequence[str]] = tuple
+        """Gives the node ids of the tests to run, once collection is over."""
 
     @functools.cached_property
     def storage(self) -> Storage:
@@ -63,7 +64,13 @@ class Context:
             others = [machine for machine in baselines.machines_with(self.storage, name) if machine != key]
         except StoreError as error:
             raise pytest.UsageError(str(error)) from None
-        return Gate(baseline, name=name, collected=self.collected, other_models=others)
+        return Gate(
+            baseline,
+            name=name,
+            collected=lambda: self.collected(),
+            other_models=others,
+            confirm_runs=self.settings.confirm_runs,
+        )
 
     @functools.cached_property
     def rounds(self) -> FreshRounds:

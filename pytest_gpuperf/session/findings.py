@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 
 import msgspec
 import pytest
 
 from pytest_gpuperf.compare.outcome import Outcome
+from pytest_gpuperf.compare.verdict import Decision
 from pytest_gpuperf.settings import BenchmarkSettings
 
 ATTRIBUTE = "gpuperf_findings"
 STABLE_NODE_ID = "gpuperf_node_id"
 """Attribute of a report: the test's node id without what pytest-xdist appends."""
+
+
+class Look(Enum):
+    """What the session's own run says at first sight."""
+
+    SETTLED = "settled"
+    SUSPECT = "suspect"
+    """Perhaps slower: to be confirmed before the test is reported."""
+    FASTER = "faster"
+    """Convincingly faster: worth the runs that let it be called improved."""
+    UNDECIDED = "undecided"
+    """Too noisy to rule a slowdown out: worth more runs if there is time."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,9 +35,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     settings: BenchmarkSettings
     hazards: tuple[str, ...] = ()
-    worth_more_runs: bool = False
+    look: Look = Look.SETTLED
     problem: str = ""
     """Why the benchmark could not be confirmed; fails the test whatever the verdict."""
+
+    def deciding(self, decision: Decision) -> Finding:
+        """Return the finding with another decision."""
+        return msgspec.structs.replace(self, outcome=msgspec.structs.replace(self.outcome, decision=decision))
 
 
 def attach(report: pytest.TestReport, findings: Sequence[Finding]) -> None:

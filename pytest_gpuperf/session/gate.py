@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
+from collections.abc import Callable, Mapping, Sequence
 
 from pytest_gpuperf.compare.decide import decide
 from pytest_gpuperf.compare.identity import incomparability
 from pytest_gpuperf.compare.moderation import suite_prior
 from pytest_gpuperf.compare.screen import screen
+from pytest_gpuperf.compare.shift import Comparison, Shift, settle
 from pytest_gpuperf.compare.verdict import Decision, Policy
 from pytest_gpuperf.measure.plan import BenchmarkId, Identity
 from pytest_gpuperf.measure.samples import RunRecord
+from pytest_gpuperf.session.findings import Finding, Look
 from pytest_gpuperf.settings import BenchmarkSettings
 from pytest_gpuperf.store.schema import Baseline, Entry
-
-
-class Look(Enum):
-    """What the session's own run says at first sight."""
-
-    SETTLED = "settled"
-    SUSPECT = "suspect"
-    """Perhaps slower: to be confirmed before the test is reported."""
-    UNDECIDED = "undecided"
-    """Not suspect, but too noisy to rule a slowdown out, or perhaps faster: worth more runs if there is time."""
 
 
 class Gate:
     """Judges benchmarks against one loaded baseline (None: there is none for this machine)."""
 
     def __init__(
-        self, baseline: Baseline | None, *, name: str, collected: Sequence[str], other_models: Sequence[str]
+        self,
+        baseline: Baseline | None,
+        *,
+        name: str,
+        collected: Callable[[], Sequence[str]],
+        other_models: Sequence[str],
+        confirm_runs: int,
     ) -> None:
         self.name = name
         self.baseline = baseline
-        self.entries = {} if baseline is None else baseline.entries
+        self.entries: Mapping[str, Entry] = {} if baseline is None else baseline.entries
         self._other_models = other_models
+        self._confirm_runs = confirm_runs
         self._prior = suite_prior([entry.runs for entry in self.entries.values()])
-        self._gated = self._count_gated(collected)
+        self._collected = collected
+        self._gated_by_collected: dict[tuple[str, ...], int] = {}
 
     def entry(self, benchmark: BenchmarkId) -> Entry | None:
         """The benchmark's entry in the baseline."""
@@ -53,18 +52,36 @@ class Gate:
         entry = self.entry(benchmark)
         if entry is None or incomparability(entry.identity, identity) is not None:
             return Look.SETTLED
-        policy = self._policy(settings)
-        if len(entry.runs) < policy.min_runs:
-            return Look.SETTLED
-        screening = screen(entry.runs, run, policy, self._prior)
-        if screening.suspect:
+        seen = screen(entry.runs, run, self._policy(settings), self._prior)
+        if seen.suspect:
             return Look.SUSPECT
-        return Look.UNDECIDED if screening.undecided else Look.SETTLED
+        if seen.faster:
+            return Look.FASTER
+        return Look.UNDECIDED if seen.undecided else Look.SETTLED
 
     def decide(
         self, benchmark: BenchmarkId, identity: Identity, runs: Sequence[RunRecord], settings: BenchmarkSettings
     ) -> Decision:
-        """Decide on all of a benchmark's runs."""
+        """Decide on all runs of one benchmark, by itself."""
+        compared = self._comparison(benchmark, identity, runs, settings)
+        if isinstance(compared, Decision):
+            return compared
+        return decide(compared.baseline, compared.runs, compared.policy, self._prior)
+
+    def decide_all(self, findings: Mapping[str, Finding]) -> tuple[dict[str, Decision], Shift | None]:
+        """Decide on all benchmarks of the session together, so that what they share is told from what each did."""
+        compared = {
+            key: self._comparison(f.outcome.benchmark, f.outcome.identity, f.outcome.runs, f.settings)
+            for key, f in findings.items()
+        }
+        settled = settle({key: c for key, c in compared.items() if isinstance(c, Comparison)}, self._prior)
+        outright = {key: c for key, c in compared.items() if isinstance(c, Decision)}
+        return {**outright, **settled.decisions}, settled.shift
+
+    def _comparison(
+        self, benchmark: BenchmarkId, identity: Identity, runs: Sequence[RunRecord], settings: BenchmarkSettings
+    ) -> Comparison | Decision:
+        """Return what is to be compared, or the verdict where nothing can be."""
         entry = self.entry(benchmark)
         if entry is None:
             return self._without_entry(runs)
@@ -78,7 +95,7 @@ class Gate:
                 new_runs=len(runs),
                 new_mean_us=_mean_us(runs),
             )
-        return decide(entry.runs, runs, self._policy(settings), self._prior)
+        return Comparison(baseline=entry.runs, runs=runs, policy=self._policy(settings))
 
     def _without_entry(self, runs: Sequence[RunRecord]) -> Decision:
         if self.baseline is None and self._other_models:
@@ -101,8 +118,16 @@ class Gate:
             min_effect=settings.min_effect,
             detectable=settings.detectable,
             alpha=settings.alpha,
-            gated=max(1, self._gated),
+            gated=max(1, self._gated()),
+            confirm_runs=self._confirm_runs,
         )
+
+    def _gated(self) -> int:
+        """How many of the tests to run have an entry that gates them."""
+        node_ids = tuple(self._collected())
+        if node_ids not in self._gated_by_collected:
+            self._gated_by_collected = {node_ids: self._count_gated(node_ids)}
+        return self._gated_by_collected[node_ids]
 
     def _count_gated(self, collected: Sequence[str]) -> int:
         present = {BenchmarkId.of(node_id).node_id for node_id in collected}

@@ -23,6 +23,11 @@ class Selection:
         """In the order of collection."""
         self.deselected: set[str] = set()
 
+    @property
+    def selected(self) -> list[str]:
+        """The tests that were collected and not deselected, in order."""
+        return [node_id for node_id in self.collected if node_id not in self.deselected]
+
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note a test that exists."""
         self.collected[item.nodeid] = None
@@ -71,6 +76,14 @@ class Ledger:
             self.fates.setdefault(node_id, "skipped")
         elif report.when == "call":
             self.fates.setdefault(node_id, "passed")
+
+    def expect(self, node_id: str, findings: Iterable[Finding], seconds: float) -> None:
+        """Take the findings of a test whose report is still to come."""
+        self.durations_s[node_id] = seconds
+        for finding in findings:
+            key = finding.outcome.benchmark.key
+            self.findings[key] = finding
+            self.node_ids[key] = node_id
 
     def fates_by_stored_id(self) -> dict[str, Fate]:
         """The fates by the (bounded) node ids that a baseline knows tests by."""

@@ -14,7 +14,7 @@ from pytest_gpuperf.session.context import Context
 from pytest_gpuperf.session.fresh_worker import ForkServer, FreshWorker
 from pytest_gpuperf.session.ledger import Ledger, Selection
 from pytest_gpuperf.session.rounds import XDIST_INPUT_KEY, own_command
-from pytest_gpuperf.session.testing import Testing
+from pytest_gpuperf.session.testing import Held, Testing
 
 
 def install(config: pytest.Config, options: Options) -> Bench:
@@ -36,6 +36,8 @@ def install(config: pytest.Config, options: Options) -> Bench:
     ledger = Ledger()
     register(ledger, "gpuperf-ledger")
     if _is_xdist_controller(config):
+        # Complete by the time that the controller itself decides: its workers are down then.
+        context.collected = lambda: tuple(selection.selected)
         register(Controls(context), "gpuperf-controller")
         tests = None
     else:
@@ -65,7 +67,8 @@ class RunsTests:
         benchmarks = [item for item in session.items if is_benchmark(item)]
         if not benchmarks or session.config.option.collectonly:
             return
-        context.collected = tuple(stable_node_id(item) for item in benchmarks)
+        node_ids = tuple(stable_node_id(item) for item in benchmarks)
+        context.collected = lambda: node_ids
         context.bench.stored_timer = context.gate.stored_timer
         self._testing = Testing(
             context.settings,
@@ -84,14 +87,9 @@ class RunsTests:
         self._testing.run(item, nextitem)
         return True
 
-    def settle(self) -> None:
-        """Confirm and report the tests that were held."""
-        if self._testing is not None:
-            self._testing.settle()
-
-    def abandon(self) -> int:
-        """Forget the tests that were held; return how many."""
-        return 0 if self._testing is None else self._testing.abandon()
+    def take_held(self) -> list[Held]:
+        """Return and forget the tests whose reports wait for the session's end."""
+        return [] if self._testing is None else self._testing.take_held()
 
     def pytest_unconfigure(self) -> None:
         """Release the device and what was started."""
@@ -132,24 +130,32 @@ class Tells:
     def pytest_runtestloop(self, session: pytest.Session) -> object:
         """After the tests: confirm the suspects, then close."""
         try:
-            result = yield
+            try:
+                result = yield
+            except (session.Failed, session.Interrupted):
+                # Stopped by -x or by a plugin: what was measured is still told.
+                self._close(session, stopped=True)
+                raise
+            self._close(session, stopped=False)
         except BaseException:
-            self._abandoned = 0 if self._tests is None else self._tests.abandon()
+            self._abandoned = len(self._held())
             raise
-        if session.config.option.collectonly:
-            return result
-        if self._tests is not None:
-            self._tests.settle()
-        self._closed = self._closing.close()
         return result
+
+    def _close(self, session: pytest.Session, *, stopped: bool) -> None:
+        if session.config.option.collectonly or (stopped and self._closing.nothing_ran):
+            return
+        self._closed = self._closing.close(self._held(), stopped=stopped)
+
+    def _held(self) -> list[Held]:
+        return [] if self._tests is None else self._tests.take_held()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table and what belongs to it."""
-        if self._abandoned:
+        if self._closed is None and self._abandoned:
             terminalreporter.section("gpuperf", sep="-")
-            terminalreporter.write_line(
-                f"The session ended before {self._abandoned} suspect tests were confirmed; nothing was stored."
-            )
+            tests = f"{self._abandoned} unsettled test{' was' if self._abandoned == 1 else 's were'}"
+            terminalreporter.write_line(f"The session ended before {tests} reported; nothing was stored.")
         if self._closed is None or not (self._closed.outcomes or self._closed.accounting.baseline):
             return
         closed, settings = self._closed, self._context.settings
@@ -160,6 +166,7 @@ class Tells:
             baseline_name=self._context.baseline_name,
             machine_changes=self._machine_changes(closed),
             notes=closed.notes,
+            storing=settings.stored_name is not None,
             sort=settings.sort,
             group_by=settings.group_by,
             columns=settings.columns,

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
+import msgspec
 import pytest
 
 from pytest_gpuperf.compare.fresh import FreshRun, Limits, MeasuredEvent, run_fresh
 from pytest_gpuperf.compare.launchers import ForkLauncher, ForkUnavailableError, FreshCommand, InterpreterLauncher
+from pytest_gpuperf.session.findings import Finding
 from pytest_gpuperf.settings import SessionSettings
 
 TIMES_OWN_DURATION = 10.0
@@ -101,6 +103,25 @@ class FreshRounds:
             start_seconds=least,
             test_seconds={n: least + TIMES_OWN_DURATION * own_seconds.get(n, 0.0) for n in node_ids},
         )
+
+
+def with_runs(finding: Finding, node_id: str, rounds: Rounds) -> Finding:
+    """Return the finding with the runs that the rounds added; its decision is to be taken anew."""
+    outcome = finding.outcome
+    events = [event for event in rounds.measured.get(node_id, []) if event.benchmark == outcome.benchmark]
+    reasons = rounds.failures.get(node_id, [])
+    problem = finding.problem or (reasons[0] if reasons else "")
+    if not problem and not events:
+        problem = "the fresh processes ran the test without measuring this benchmark"
+    return msgspec.structs.replace(
+        finding,
+        outcome=msgspec.structs.replace(
+            outcome,
+            runs=(*outcome.runs, *(event.record for event in events)),
+            trials=(*outcome.trials, *(event.trials for event in events)),
+        ),
+        problem=problem,
+    )
 
 
 def session_command(config: pytest.Config) -> FreshCommand:

@@ -1,4 +1,4 @@
-"""Runs the tests with benchmarks: each is measured, screened, and, where suspect, confirmed before it is reported."""
+"""Runs the tests with benchmarks: each is measured and screened; what is not settled by that waits, or is confirmed."""
 
 from __future__ import annotations
 
@@ -8,24 +8,43 @@ from dataclasses import dataclass
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_gpuperf.compare.fresh import MeasuredEvent
 from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.measure.errors import StickyDeviceError
 from pytest_gpuperf.session.bench import Bench, Measured, stable_node_id
 from pytest_gpuperf.session.failing import Fails, apply_findings
-from pytest_gpuperf.session.findings import STABLE_NODE_ID, Finding, attach
-from pytest_gpuperf.session.gate import Gate, Look
-from pytest_gpuperf.session.rounds import FreshRounds, Rounds
+from pytest_gpuperf.session.findings import STABLE_NODE_ID, Finding, Look, attach
+from pytest_gpuperf.session.gate import Gate
+from pytest_gpuperf.session.rounds import FreshRounds, with_runs
 from pytest_gpuperf.settings import SessionSettings
 
 
 @dataclass(slots=True)
 class Held:
-    """A test that has run, whose reports wait for the confirmation."""
+    """A test that has run, whose reports wait for the verdict."""
 
     item: pytest.Item
     reports: list[pytest.TestReport]
-    measured: list[Measured]
+    findings: list[Finding]
+
+    @property
+    def node_id(self) -> str:
+        """The test's node id, as baselines know it."""
+        return stable_node_id(self.item)
+
+    @property
+    def seconds(self) -> float:
+        """How long the test took in this session."""
+        return sum(report.duration for report in self.reports)
+
+    def log(self, findings: Sequence[Finding], fails: Fails) -> None:
+        """Report the test, failed where a finding asks for it."""
+        apply_findings(self.reports, findings, fails)
+        for report in self.reports:
+            setattr(report, STABLE_NODE_ID, self.node_id)
+            if report.when == "call":
+                attach(report, findings)
+            self.item.ihook.pytest_runtest_logreport(report=report)
+        self.item.ihook.pytest_runtest_logfinish(nodeid=self.item.nodeid, location=self.item.location)
 
 
 class Testing:
@@ -45,89 +64,63 @@ class Testing:
         self._held: list[Held] = []
 
     def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Run one test; log its reports now, or hold them until `settle`."""
+        """Run one test; report it now, or hold it for `take_held`."""
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         self._bench.after_test()
         measured = self._bench.take(stable_node_id(item))
-        held = Held(item, reports, measured if _succeeded(reports) else [])
-        if self._settings.gate and any(self._suspect(one) for one in held.measured):
-            if self._can_hold:
-                self._held.append(held)
-                return
-            self._confirm([held])
+        held = Held(item, reports, [self._finding(one) for one in measured] if _succeeded(reports) else [])
+        if self._can_hold and any(finding.look is not Look.SETTLED for finding in held.findings):
+            self._held.append(held)
         else:
-            self._log(held, [self._finding(one) for one in held.measured])
+            held.log(self._confirmed_here(held), self._fails)
         self._stop_on_lost_device(item)
 
-    def settle(self) -> None:
-        """Confirm the suspects, all together, and log their reports."""
-        if self._held:
-            held, self._held = self._held, []
-            self._confirm(held)
-
-    def abandon(self) -> int:
-        """Forget the suspects of an interrupted session; return how many tests that were."""
+    def take_held(self) -> list[Held]:
+        """Return and forget the tests whose reports wait."""
         held, self._held = self._held, []
-        return len(held)
+        return held
 
-    def _suspect(self, measured: Measured) -> bool:
-        look = self._look(measured)
-        return look is Look.SUSPECT or (look is Look.UNDECIDED and "inconclusive" in self._settings.failing_verdicts)
-
-    def _look(self, measured: Measured) -> Look:
-        return self._gate.look(measured.benchmark, measured.identity, measured.record, measured.settings)
-
-    def _confirm(self, held: Sequence[Held]) -> None:
+    def _confirmed_here(self, held: Held) -> list[Finding]:
+        """Confirm within the test's own protocol what cannot wait for the session's end."""
+        urgent = {Look.SUSPECT, Look.UNDECIDED} if "inconclusive" in self._settings.failing_verdicts else {Look.SUSPECT}
+        if not any(finding.look in urgent for finding in held.findings):
+            return held.findings
         rounds = self._rounds.run(
-            [stable_node_id(one.item) for one in held],
+            [held.node_id],
             self._settings.confirm_runs,
-            why="confirming suspects",
-            own_seconds={stable_node_id(one.item): sum(r.duration for r in one.reports) for one in held},
+            why="confirming a suspect",
+            own_seconds={held.node_id: held.seconds},
         )
-        for one in held:
-            self._log(one, [self._confirmed(one, measured, rounds) for measured in one.measured])
+        return [self._decided(with_runs(finding, held.node_id, rounds)) for finding in held.findings]
 
-    def _confirmed(self, held: Held, measured: Measured, rounds: Rounds) -> Finding:
-        node_id = stable_node_id(held.item)
-        events = [e for e in rounds.measured.get(node_id, []) if e.benchmark == measured.benchmark]
-        failures = rounds.failures.get(node_id, [])
-        problem = failures[0] if failures else ""
-        if not problem and len(events) < self._settings.confirm_runs:
-            problem = "the fresh processes ran the test without measuring this benchmark"
-        return self._finding(measured, events, problem)
-
-    def _finding(self, measured: Measured, events: Sequence[MeasuredEvent] = (), problem: str = "") -> Finding:
-        runs = (measured.record, *(event.record for event in events))
-        decision = self._gate.decide(measured.benchmark, measured.identity, runs, measured.settings)
+    def _finding(self, measured: Measured) -> Finding:
+        look = Look.SETTLED
+        if self._settings.gate:
+            look = self._gate.look(measured.benchmark, measured.identity, measured.record, measured.settings)
+        runs = (measured.record,)
         return Finding(
             outcome=Outcome(
                 benchmark=measured.benchmark,
                 identity=measured.identity,
                 runs=runs,
-                trials=(measured.trials, *(event.trials for event in events)),
-                decision=decision,
+                trials=(measured.trials,),
+                decision=self._gate.decide(measured.benchmark, measured.identity, runs, measured.settings),
                 group=measured.settings.group,
             ),
             settings=measured.settings,
             hazards=measured.hazards,
-            worth_more_runs=not events and self._look(measured) is not Look.SETTLED,
-            problem=problem,
+            look=look,
         )
 
-    def _log(self, held: Held, findings: Sequence[Finding]) -> None:
-        apply_findings(held.reports, findings, self._fails)
-        for report in held.reports:
-            setattr(report, STABLE_NODE_ID, stable_node_id(held.item))
-            if report.when == "call":
-                attach(report, findings)
-            held.item.ihook.pytest_runtest_logreport(report=report)
-        held.item.ihook.pytest_runtest_logfinish(nodeid=held.item.nodeid, location=held.item.location)
+    def _decided(self, finding: Finding) -> Finding:
+        outcome = finding.outcome
+        decision = self._gate.decide(outcome.benchmark, outcome.identity, outcome.runs, finding.settings)
+        return finding.deciding(decision)
 
     def _stop_on_lost_device(self, item: pytest.Item) -> None:
         try:
-            if "backend" in self._bench.__dict__:
-                self._bench.backend.check_usable()
+            self._bench.check_usable()
         except StickyDeviceError as error:
             item.session.shouldfail = f"gpuperf: {error}"
 
