@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.measure.backends.base import Backend, Timer
-    from pytest_gpuperf.store.storage import Storage
-
     from pytest_gpuperf.compare.outcome import Outcome
+    from pytest_gpuperf.measure.backends.base import Backend, Timer
     from pytest_gpuperf.measure.machine import Machine
     from pytest_gpuperf.settings import BenchmarkSettings
+    from pytest_gpuperf.store.storage import Storage
 
 
 @pytest.hookspec(firstresult=True)
