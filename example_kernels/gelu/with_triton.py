@@ -34,20 +34,23 @@ def _sigmoid_2u(x):
 @triton.jit
 def _gelu(x, TANH: tl.constexpr):
     if TANH:
-        return x * _sigmoid_2u(x)
-    return 0.5 * x * (1.0 + tl.erf(x * 0.7071067812))
+        y = x * _sigmoid_2u(x)
+    else:
+        y = 0.5 * x * (1.0 + tl.erf(x * 0.7071067812))
+    return y
 
 
 @triton.jit
 def _gelu_slope(x, TANH: tl.constexpr):
-    if TANH:
-        sigmoid = _sigmoid_2u(x)
-        # Beyond ±16 the slope is 0 or 1 to every digit; clamping keeps 0 · ∞ away. 2u' = 1.5957691 + 0.2140645 x².
-        near = tl.minimum(tl.maximum(x, -16.0), 16.0)
-        return sigmoid + near * sigmoid * (1.0 - sigmoid) * (1.5957691216 + 0.2140644488 * near * near)
+    # Beyond ±16 the slope is 0 or 1 to every digit; clamping keeps 0 · ∞ away.
     near = tl.minimum(tl.maximum(x, -16.0), 16.0)
-    density = 0.3989422804 * tl.exp2(-0.7213475204 * near * near)
-    return 0.5 * (1.0 + tl.erf(x * 0.7071067812)) + near * density
+    if TANH:
+        sigmoid = _sigmoid_2u(x)  # and 2u' = 1.5957691 + 0.2140645 x²
+        slope = sigmoid + near * sigmoid * (1.0 - sigmoid) * (1.5957691216 + 0.2140644488 * near * near)
+    else:
+        density = 0.3989422804 * tl.exp2(-0.7213475204 * near * near)
+        slope = 0.5 * (1.0 + tl.erf(x * 0.7071067812)) + near * density
+    return slope
 
 
 @triton.jit

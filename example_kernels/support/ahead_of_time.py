@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MODULES = ("example_kernels.gelu.with_triton", "example_kernels.softmax.with_triton")
+MODULES = tuple(f"example_kernels.{name}.with_triton" for name in ("gelu", "softmax", "attention"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,16 +25,25 @@ class Shipped:
 
     name: str
     kernel: Any
-    signature: dict[str, str]
+    signature: dict[str, str | tuple[str, ...]]
     constants: dict[str, Any]
     options: dict[str, Any] = field(default_factory=dict)
     unaligned: frozenset[str] = frozenset()
 
-    def attributes(self) -> dict[tuple[int], list[list[Any]]]:
+    def attributes(self) -> dict[tuple[int, ...], list[list[Any]]]:
         """State divisibility as the run time would: pointers and integers, but those named in `unaligned`."""
         names = list(self.kernel.arg_names)
-        divisible = [n for n, t in self.signature.items() if n not in self.unaligned and t[0] in "*i"]
-        return {(names.index(n),): [["tt.divisibility", 16]] for n in divisible}
+        divisible = [n for n in self.signature if n not in self.unaligned]
+        paths = [path for n in divisible for path in _aligned_paths(names.index(n), self.signature[n])]
+        return {path: [["tt.divisibility", 16]] for path in paths}
+
+
+def _aligned_paths(index: int, kind: str | tuple[str, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the paths of the pointers and integers in an argument that may be a tuple."""
+    if isinstance(kind, tuple):
+        yield from ((index, i) for i, member in enumerate(kind) if member[0] in "*i")
+    elif kind[0] in "*i":
+        yield (index,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

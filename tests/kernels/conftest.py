@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-KERNEL_MODULES = ("example_kernels.gelu.with_triton", "example_kernels.softmax.with_triton")
+KERNEL_MODULES = tuple(f"example_kernels.{name}.with_triton" for name in ("gelu", "softmax", "attention"))
 CAN_RUN = all(importlib.util.find_spec(name) for name in ("torch", "triton", "hypothesis"))
 collect_ignore_glob = [] if CAN_RUN else ["test_*.py"]
 

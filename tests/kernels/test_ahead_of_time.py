@@ -28,7 +28,7 @@ def test_names_are_unique():
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("operation", ["gelu", "softmax"])
+@pytest.mark.parametrize("operation", ["gelu", "softmax", "attention"])
 def test_no_configuration_spills(operation):
     expected = [shipped.name for shipped in shipped_configurations() if operation in shipped.name]
     found = compiled_resources(operation)

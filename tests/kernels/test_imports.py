@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-OPERATIONS = ("gelu", "softmax")
+OPERATIONS = ("gelu", "softmax", "attention")
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:

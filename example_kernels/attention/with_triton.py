@@ -1,0 +1,366 @@
+"""Attention on Triton: what the kernels accept, their launches, and the custom operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import triton
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from example_kernels.attention.backward_kernels import keys_kernel, queries_kernel, rows_kernel
+from example_kernels.attention.configurations import Tiles, forward_tiles, keys_tiles, queries_tiles
+from example_kernels.attention.forward_kernel import forward_kernel
+from example_kernels.support.ahead_of_time import Shipped
+from example_kernels.support.availability import check_triton_device
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+MAXIMUM_HEAD_DIM = 256
+ROW_PADDING = 128
+COHORT_BYTES = 24 * 2**20
+ALIGNMENT_BYTES = 16
+
+
+def check_arguments(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    """Raise TypeError or ValueError for what the kernels cannot do, naming it."""
+    for x in (q, k, v):
+        check_triton_device(x)
+    if not q.device == k.device == v.device:
+        raise ValueError(f"q, k and v are on different devices: {q.device}, {k.device}, {v.device}")
+    if not q.dtype == k.dtype == v.dtype:
+        raise TypeError(f"q, k and v have different dtypes: {q.dtype}, {k.dtype}, {v.dtype}")
+    if q.dtype not in DTYPES:
+        raise TypeError(f"attention kernels take float32, float16 and bfloat16, not {q.dtype}")
+    _check_shapes(q.shape, k.shape, v.shape)
+
+
+def _check_shapes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
+    if not len(q) == len(k) == len(v) == 4:
+        raise ValueError(f"q, k and v are (batch, heads, length, head_dim), got {tuple(q)}, {tuple(k)}, {tuple(v)}")
+    if k != v or q[0] != k[0] or q[3] != k[3]:
+        raise ValueError(f"shapes do not match: q {tuple(q)}, k {tuple(k)}, v {tuple(v)}")
+    if k[1] == 0 or q[1] % k[1] != 0:
+        raise ValueError(f"{q[1]} query heads cannot share {k[1]} key heads evenly")
+    if not 1 <= q[3] <= MAXIMUM_HEAD_DIM:
+        raise ValueError(f"head_dim is 1 to {MAXIMUM_HEAD_DIM}, not {q[3]}")
+
+
+def unit_rows(x: torch.Tensor) -> torch.Tensor:
+    """Return `x` with neighbouring elements of a row next to each other, copied only where they are not."""
+    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+
+
+def result_like(x: torch.Tensor) -> torch.Tensor:
+    """Return an empty tensor in the layout of `x` if its rows are whole, else contiguous."""
+    result = torch.empty_like(x)
+    return result if result.stride(-1) == 1 else torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def can_describe(*tensors: torch.Tensor) -> bool:
+    """Whether the copy engine can read these: 16-byte aligned rows, heads and batches, none repeated by stride 0."""
+    return all(_aligned(x) for x in tensors)
+
+
+def _aligned(x: torch.Tensor) -> bool:
+    steps = [stride for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True) if size > 1]
+    whole = all(step > 0 and step * x.element_size() % ALIGNMENT_BYTES == 0 for step in steps)
+    row_bytes = x.shape[3] * x.element_size()
+    return x.numel() > 0 and whole and x.data_ptr() % ALIGNMENT_BYTES == 0 and row_bytes % ALIGNMENT_BYTES == 0
+
+
+def describe(x: torch.Tensor, rows: int, width: int) -> TensorDescriptor:
+    """Return a descriptor of `x` in tiles of `rows` rows of one head."""
+    strides = [stride if size > 1 else x.shape[3] for size, stride in zip(x.shape, x.stride(), strict=True)]
+    return TensorDescriptor(x, list(x.shape), [*strides[:3], 1], [1, 1, rows, width])
+
+
+def head_width(head_dim: int) -> int:
+    """Return the width of a tile: matrix units want powers of two from 16 on."""
+    return max(16, triton.next_power_of_2(head_dim))
+
+
+def cohort_of(instance_bytes: int) -> int:
+    """Return how many heads' worth of `instance_bytes` stay in the L2 cache together."""
+    return max(1, COHORT_BYTES // max(1, instance_bytes))
+
+
+def _precision(x: torch.Tensor) -> str:
+    """float32 stays exact; in 16 bits there is nothing to choose."""
+    return "ieee" if x.dtype == torch.float32 else "tf32"
+
+
+def _strides(x: torch.Tensor) -> tuple[int, ...]:
+    return x.stride()[:3]
+
+
+def launch_forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    causal: bool,
+    scale: float,
+    tiles: Tiles | None = None,
+) -> None:
+    """Write attention into `o` and the row log-sum-exp into `lse`."""
+    batch, heads, queries, head_dim = q.shape
+    keys, width = k.shape[2], head_width(head_dim)
+    tiles = tiles or forward_tiles(width, causal, q.element_size())
+    described = can_describe(q, k, v)
+    sources = (q, k, v)
+    if described:
+        sources = (describe(q, tiles.queries, width), describe(k, tiles.keys, width), describe(v, tiles.keys, width))
+    instances = batch * heads
+    grid = (triton.cdiv(queries, tiles.queries) * instances,)
+    forward_kernel[grid](
+        *sources, o, lse,
+        _strides(q), _strides(k), _strides(v), _strides(o),
+        scale, instances, heads, heads // k.shape[1], queries, keys, head_dim,
+        cohort_of(2 * keys * head_dim * q.element_size() * k.shape[1] // heads),
+        CAUSAL=causal, TAIL=keys % tiles.keys != 0, QUERIES=tiles.queries, KEYS=tiles.keys, WIDTH=width,
+        PRECISION=_precision(q), DESCRIPTORS=described, num_warps=tiles.warps, num_stages=tiles.stages,
+    )  # fmt: skip
+
+
+def launch_rows(
+    o: torch.Tensor, do: torch.Tensor, lse: torch.Tensor, dlse: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return D and L to base 2, (batch·heads, queries rounded up): what both of the other kernels read."""
+    batch, heads, queries, head_dim = o.shape
+    padded = triton.cdiv(queries, ROW_PADDING) * ROW_PADDING
+    delta = torch.empty((batch * heads, padded), device=o.device, dtype=torch.float32)
+    lse_log2 = torch.empty_like(delta)
+    width, rows = head_width(head_dim), 32
+    rows_kernel[(padded // rows * batch * heads,)](
+        o, do, lse, lse if dlse is None else dlse, delta, lse_log2,
+        _strides(o), _strides(do), heads, queries, head_dim, padded,
+        HAS_DLSE=dlse is not None, QUERIES=rows, WIDTH=width, num_warps=4,
+    )  # fmt: skip
+    return delta, lse_log2
+
+
+def launch_keys(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    do: torch.Tensor,
+    rows: tuple[torch.Tensor, torch.Tensor],
+    dk: torch.Tensor,
+    dv: torch.Tensor,
+    causal: bool,
+    scale: float,
+    tiles: Tiles | None = None,
+) -> None:
+    """Write dK and dV."""
+    batch, heads, queries, head_dim = q.shape
+    kv_heads, keys, width = k.shape[1], k.shape[2], head_width(head_dim)
+    tiles = tiles or keys_tiles(width, q.element_size())
+    described = can_describe(q, k, v, do)
+    sources = (q, k, v, do)
+    if described:
+        heights = (tiles.queries, tiles.keys, tiles.keys, tiles.queries)
+        sources = tuple(describe(x, height, width) for x, height in zip(sources, heights, strict=True))
+    instances, group = batch * kv_heads, heads // kv_heads
+    grid = (triton.cdiv(keys, tiles.keys) * instances,)
+    keys_kernel[grid](
+        *sources, dk, dv, *rows,
+        *(_strides(x) for x in (q, k, v, do, dk, dv)),
+        scale, instances, kv_heads, group, queries, keys, head_dim, rows[0].shape[1],
+        cohort_of(2 * queries * group * head_dim * q.element_size()),
+        CAUSAL=causal, QUERIES=tiles.queries, KEYS=tiles.keys, WIDTH=width,
+        PRECISION=_precision(q), DESCRIPTORS=described, num_warps=tiles.warps, num_stages=tiles.stages,
+    )  # fmt: skip
+
+
+def launch_queries(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    do: torch.Tensor,
+    rows: tuple[torch.Tensor, torch.Tensor],
+    dq: torch.Tensor,
+    causal: bool,
+    scale: float,
+    tiles: Tiles | None = None,
+) -> None:
+    """Write dQ."""
+    batch, heads, queries, head_dim = q.shape
+    keys, width = k.shape[2], head_width(head_dim)
+    tiles = tiles or queries_tiles(width, q.element_size())
+    described = can_describe(q, k, v, do)
+    sources = (q, k, v, do)
+    if described:
+        heights = (tiles.queries, tiles.keys, tiles.keys, tiles.queries)
+        sources = tuple(describe(x, height, width) for x, height in zip(sources, heights, strict=True))
+    instances = batch * heads
+    grid = (triton.cdiv(queries, tiles.queries) * instances,)
+    queries_kernel[grid](
+        *sources, dq, *rows,
+        *(_strides(x) for x in (q, k, v, do, dq)),
+        scale, instances, heads, heads // k.shape[1], queries, keys, head_dim, rows[0].shape[1],
+        cohort_of(2 * keys * head_dim * q.element_size() * k.shape[1] // heads),
+        CAUSAL=causal, TAIL=keys % tiles.keys != 0, QUERIES=tiles.queries, KEYS=tiles.keys, WIDTH=width,
+        PRECISION=_precision(q), DESCRIPTORS=described, num_warps=tiles.warps, num_stages=tiles.stages,
+    )  # fmt: skip
+
+
+@torch.library.custom_op("example_kernels::attention_triton", mutates_args=())
+def attention_with_lse(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return attention of `q` (batch, heads, queries, head_dim) over `k` and `v` (batch, kv_heads, keys, head_dim).
+
+    The second result is the row log-sum-exp of the scaled scores, (batch, heads, queries), float32.
+    `scale` is positive. Raises TypeError or ValueError for what the kernels cannot do.
+    """
+    check_arguments(q, k, v)
+    o = result_like(q)
+    lse = torch.empty(q.shape[:3], device=q.device, dtype=torch.float32)
+    if q.numel() > 0:
+        with torch.cuda.device_of(q):
+            launch_forward(unit_rows(q), unit_rows(k), unit_rows(v), o, lse, causal, scale)
+    return o, lse
+
+
+@torch.library.custom_op("example_kernels::attention_triton_backward", mutates_args=())
+def attention_backward(
+    do: torch.Tensor,
+    dlse: torch.Tensor | None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    causal: bool,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return dQ, dK and dV."""
+    check_arguments(q, k, v)
+    dq, dk, dv = result_like(q), result_like(k), result_like(v)
+    if q.numel() == 0 or k.numel() == 0:
+        return dq.zero_(), dk.zero_(), dv.zero_()
+    q, k, v, do = unit_rows(q), unit_rows(k), unit_rows(v), unit_rows(do)
+    with torch.cuda.device_of(q):
+        rows = launch_rows(o, do, lse, None if dlse is None else dlse.contiguous())
+        launch_keys(q, k, v, do, rows, dk, dv, causal, scale)
+        launch_queries(q, k, v, do, rows, dq, causal, scale)
+    return dq, dk, dv
+
+
+@attention_with_lse.register_fake
+def _(q: torch.Tensor, _k: torch.Tensor, _v: torch.Tensor, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
+    return result_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+@attention_backward.register_fake
+def _(
+    _do: torch.Tensor, _dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: object
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return result_like(q), result_like(k), result_like(v)
+
+
+def _keep(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+    q, k, v, ctx.causal, ctx.scale = inputs
+    ctx.save_for_backward(q, k, v, *output)
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx, do: torch.Tensor | None, dlse: torch.Tensor | None):  # type: ignore[no-untyped-def]
+    q, k, v, o, lse = ctx.saved_tensors
+    do = torch.zeros_like(o) if do is None else do
+    dq, dk, dv = attention_backward(do, dlse, q, k, v, o, lse, ctx.causal, ctx.scale)
+    return dq, dk, dv, None, None
+
+
+attention_with_lse.register_autograd(_differentiate, setup_context=_keep)
+
+
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, scale: float | None = None
+) -> torch.Tensor:
+    """Return attention; `scale` is 1/√head_dim by default, and may have either sign."""
+    factor = q.shape[-1] ** -0.5 if scale is None else float(scale)
+    if factor <= 0:  # the kernels take the maximum before they scale, and scale −∞
+        q, factor = (-q, -factor) if factor < 0 else (q * 0, 1.0)
+    return attention_with_lse(q, k, v, causal, factor)[0]
+
+
+def shipped() -> Iterator[Shipped]:
+    """Yield the configurations the launches above choose, with descriptors and without."""
+    for dtype, itemsize in (("bf16", 2), ("fp32", 4)):
+        for width in (64, 128, 256):
+            for described in (True, False):
+                how = "descriptors" if described else "pointers"
+                for causal in (False, True):
+                    name = f"attention {width} {dtype} {how}{' causal' if causal else ''}"
+                    tiles = forward_tiles(width, causal, itemsize)
+                    yield shipped_forward(f"{name} forward", dtype, width, tiles, causal, described)
+                    yield shipped_keys(f"{name} dK dV", dtype, width, keys_tiles(width, itemsize), causal, described)
+                    yield shipped_queries(f"{name} dQ", dtype, width, queries_tiles(width, itemsize), causal, described)
+
+
+def _sources(names: dict[str, int], dtype: str, width: int, described: bool) -> dict[str, str]:
+    if described:
+        return {name: f"tensordesc<{dtype}[1,1,{rows},{width}]>" for name, rows in names.items()}
+    return dict.fromkeys(names, f"*{dtype}")
+
+
+def _common(names: tuple[str, ...], integers: tuple[str, ...]) -> dict[str, str | tuple[str, ...]]:
+    strides: dict[str, str | tuple[str, ...]] = {f"{name}_strides": ("i32", "i32", "i32") for name in names}
+    return {**strides, "scale": "fp32", **dict.fromkeys(integers, "i32")}
+
+
+UNALIGNED = frozenset({"batch_heads", "heads", "kv_heads", "group", "queries", "keys", "cohort"})
+
+
+def _constants(dtype: str, width: int, tiles: Tiles, causal: bool, described: bool) -> dict[str, object]:
+    precision = "ieee" if dtype == "fp32" else "tf32"
+    sizes = {"QUERIES": tiles.queries, "KEYS": tiles.keys, "WIDTH": width}
+    return {"CAUSAL": causal, **sizes, "PRECISION": precision, "DESCRIPTORS": described}
+
+
+def shipped_forward(name: str, dtype: str, width: int, tiles: Tiles, causal: bool, described: bool) -> Shipped:
+    """Describe the forward kernel in one configuration."""
+    sources = _sources({"q": tiles.queries, "k": tiles.keys, "v": tiles.keys}, dtype, width, described)
+    integers = ("batch_heads", "heads", "group", "queries", "keys", "head_dim", "cohort")
+    return Shipped(
+        name=name,
+        kernel=forward_kernel,
+        signature={**sources, "o_ptr": f"*{dtype}", "lse_ptr": "*fp32", **_common(("q", "k", "v", "o"), integers)},
+        constants={**_constants(dtype, width, tiles, causal, described), "TAIL": not described},
+        options={"num_warps": tiles.warps, "num_stages": tiles.stages},
+        unaligned=UNALIGNED,
+    )
+
+
+def shipped_keys(name: str, dtype: str, width: int, tiles: Tiles, causal: bool, described: bool) -> Shipped:
+    """Describe the kernel for dK and dV in one configuration."""
+    heights = {"q": tiles.queries, "k": tiles.keys, "v": tiles.keys, "do": tiles.queries}
+    outputs = {"dk_ptr": f"*{dtype}", "dv_ptr": f"*{dtype}", "delta_ptr": "*fp32", "lse_log2_ptr": "*fp32"}
+    integers = ("batch_heads", "kv_heads", "group", "queries", "keys", "head_dim", "padded", "cohort")
+    strides = _common(("q", "k", "v", "do", "dk", "dv"), integers)
+    return Shipped(
+        name=name,
+        kernel=keys_kernel,
+        signature={**_sources(heights, dtype, width, described), **outputs, **strides},
+        constants=_constants(dtype, width, tiles, causal, described),
+        options={"num_warps": tiles.warps, "num_stages": tiles.stages},
+        unaligned=UNALIGNED,
+    )
+
+
+def shipped_queries(name: str, dtype: str, width: int, tiles: Tiles, causal: bool, described: bool) -> Shipped:
+    """Describe the kernel for dQ in one configuration."""
+    heights = {"q": tiles.queries, "k": tiles.keys, "v": tiles.keys, "do": tiles.queries}
+    outputs = {"dq_ptr": f"*{dtype}", "delta_ptr": "*fp32", "lse_log2_ptr": "*fp32"}
+    integers = ("batch_heads", "heads", "group", "queries", "keys", "head_dim", "padded", "cohort")
+    strides = _common(("q", "k", "v", "do", "dq"), integers)
+    return Shipped(
+        name=name,
+        kernel=queries_kernel,
+        signature={**_sources(heights, dtype, width, described), **outputs, **strides},
+        constants={**_constants(dtype, width, tiles, causal, described), "TAIL": not described},
+        options={"num_warps": tiles.warps, "num_stages": tiles.stages},
+        unaligned=UNALIGNED,
+    )
