@@ -7,7 +7,7 @@ import argparse
 import msgspec
 
 from pytest_gpuperf.commands.answer import FINE, VERDICT_FAILS, Answer, CommandError, written_json
-from pytest_gpuperf.commands.offline import accounting_of, compared
+from pytest_gpuperf.commands.offline import Compared, accounting_of, compare_sources
 from pytest_gpuperf.commands.places import add_pattern_option, add_storage_option, terminal_width
 from pytest_gpuperf.commands.settings_options import add_levels, add_setting, given_levels
 from pytest_gpuperf.commands.sources import HELP, Source, find_source
@@ -39,14 +39,15 @@ def run(arguments: argparse.Namespace) -> Answer:
     b = find_source(arguments.b, arguments.storage)
     if not b.sessions:
         raise CommandError(f"{b.label} is empty")
-    outcomes = compared(a, b, given_levels(arguments), arguments.pattern)
+    compared = compare_sources(a, b, given_levels(arguments), arguments.pattern)
+    outcomes = compared.outcomes
     if not outcomes:
         which = f" that matches -k {arguments.pattern!r}" if arguments.pattern else ""
         raise CommandError(f"neither {a.label} nor {b.label} holds a benchmark{which}")
     failing = {*(arguments.fail_on or ("regressed",)), *(STRICT_FAILURES if arguments.strict else ())}
     failed = [outcome for outcome in outcomes if outcome.decision.verdict in failing]
     accounting = accounting_of(outcomes)
-    text = "\n".join(_lines(a, b, outcomes, failed, accounting, arguments))
+    text = "\n".join(_lines(a, b, compared, failed, accounting, arguments))
     if arguments.json is not None:
         record = _record(b, outcomes, accounting, f"gpuperf compare {a.label} {b.label}")
         text = written_json(session_json(record, arguments.json), arguments.json) or text
@@ -56,17 +57,18 @@ def run(arguments: argparse.Namespace) -> Answer:
 def _lines(
     a: Source,
     b: Source,
-    outcomes: list[Outcome],
+    compared: Compared,
     failed: list[Outcome],
     accounting: Accounting,
     arguments: argparse.Namespace,
 ) -> list[str]:
     changes = machine_changes(a.machines, b.sessions[-1].machine) if a.model == b.model else []
     section = gpuperf_section(
-        outcomes,
+        compared.outcomes,
         accounting,
         baseline_name=a.label,
         machine_changes=changes,
+        notes=[f"Session shift: {compared.shift.sentence}."] if compared.shift else [],
         sort=arguments.sort or "order",
         group_by=arguments.group_by or "none",
         columns=arguments.columns or (),

@@ -3,69 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
 from pytest_gpuperf.commands.places import matches
 from pytest_gpuperf.commands.sources import Source
-from pytest_gpuperf.compare.decide import decide
 from pytest_gpuperf.compare.identity import incomparability
-from pytest_gpuperf.compare.moderation import Prior, suite_prior
+from pytest_gpuperf.compare.moderation import suite_prior
 from pytest_gpuperf.compare.outcome import Outcome
+from pytest_gpuperf.compare.shift import Comparison, Shift, settle
 from pytest_gpuperf.compare.verdict import Decision, Policy
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.report.accounting import Accounting, account
-from pytest_gpuperf.store.schema import Entry, SessionRecord
+from pytest_gpuperf.store.schema import Baseline, Entry
 
 
-def compared(a: Source, b: Source, levels: Mapping[str, object], pattern: str = "") -> list[Outcome]:
-    """The outcome of every benchmark of A or B that matches `pattern`; `levels` are fields of Policy to insist on."""
-    before, now = _matching(a.entries, pattern), _matching(b.entries, pattern)
-    prior = suite_prior([entry.runs for entry in a.entries.values()])
-    gated = sum(_are_gated(before[key], now[key]) for key in before.keys() & now.keys())
-    policies = _kept_policies(b)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What a comparison came to: an outcome for each benchmark of either side, and the shift that all share."""
+
+    outcomes: list[Outcome]
+    shift: Shift | None
+
+
+def compare_sources(a: Source, b: Source, levels: Mapping[str, object], pattern: str = "") -> Compared:
+    """Judge every benchmark of A or B that matches `pattern`; `levels` are fields of Policy to insist on.
+
+    The suite's prior and the session's shift come from all benchmarks of both sides, whatever `pattern` is.
+    """
+    before, now = a.entries, b.entries
+    alike = _comparable(a, b)
+    gated = sum(len(before[key].runs) >= Policy().min_runs for key in alike)
+    policies = {key: _policy(kept, levels, gated) for key, kept in _kept_policies(b, now).items()}
+    comparisons = {
+        key: Comparison(baseline=before[key].runs, runs=now[key].runs, policy=policies[key]) for key in sorted(alike)
+    }
+    settled = settle(comparisons, suite_prior([entry.runs for entry in before.values()]))
     outcomes = []
     for key in [*now, *(key for key in before if key not in now)]:
-        kept = msgspec.structs.asdict(policies.get(key, Policy()))
-        policy = Policy(**{**kept, **levels, "gated": max(gated, 1)})
-        decision = _decision(a, b, key, policy, prior)
-        outcomes.append(_outcome(before.get(key), now.get(key), decision, policy))
-    return outcomes
+        decision = settled.decisions.get(key) or _without_test(a, b, before.get(key), now.get(key))
+        outcomes.append(_outcome(before.get(key), now.get(key), decision, policies.get(key)))
+    return Compared(outcomes=[o for o in outcomes if matches(o.benchmark, pattern)], shift=settled.shift)
 
 
-def _matching(entries: Mapping[str, Entry], pattern: str) -> dict[str, Entry]:
-    return {key: entry for key, entry in entries.items() if matches(entry.benchmark, pattern)}
+def _comparable(a: Source, b: Source) -> set[str]:
+    if a.model != b.model:
+        return set()
+    return {key for key in a.entries.keys() & b.entries.keys() if _difference(a.entries[key], b.entries[key]) is None}
 
 
-def _are_gated(before: Entry, now: Entry) -> bool:
-    return incomparability(before.identity, now.identity) is None and len(before.runs) >= Policy().min_runs
+def _difference(before: Entry, now: Entry) -> str | None:
+    return incomparability(before.identity, now.identity)
 
 
-def _kept_policies(source: Source) -> dict[str, Policy]:
-    if not isinstance(source.content, SessionRecord):
-        return {}
-    return {o.benchmark.key: o.policy for o in source.content.outcomes if o.policy is not None}
+def _kept_policies(source: Source, entries: Mapping[str, Entry]) -> dict[str, Policy]:
+    """The levels that each benchmark was held to when it was measured, where they were kept."""
+    kept = {} if isinstance(source.content, Baseline) else {o.benchmark.key: o.policy for o in source.content.outcomes}
+    return {key: kept.get(key) or Policy() for key in entries}
 
 
-def _decision(a: Source, b: Source, key: str, policy: Policy, prior: Prior | None) -> Decision:
-    before, now = a.entries.get(key), b.entries.get(key)
+def _policy(kept: Policy, levels: Mapping[str, object], gated: int) -> Policy:
+    # Stored results never ran in turn on one card, even if a session's own comparison did.
+    return msgspec.structs.replace(kept, **levels, gated=max(gated, 1), interleaved=False)
+
+
+def _without_test(a: Source, b: Source, before: Entry | None, now: Entry | None) -> Decision:
     if before is None:
         return Decision(verdict="new", reason=f"not in {a.label}", new_runs=len(now.runs) if now else 0)
     if now is None:
         return Decision(verdict="missing", reason=f"in {a.label}, not in {b.label}", baseline_runs=len(before.runs))
-    if a.model != b.model:
-        return _incomparable(f"measured on {b.model}, the baseline on {a.model}", before, now)
-    difference = incomparability(before.identity, now.identity)
-    if difference is not None:
-        return _incomparable(f"measured differently from the baseline ({difference})", before, now)
-    return decide(before.runs, now.runs, policy, prior)
+    why = f"on {b.model}, the baseline on {a.model}"
+    if a.model == b.model:
+        why = f"differently from the baseline ({_difference(before, now)})"
+    return Decision(
+        verdict="incomparable",
+        reason=f"measured {why}",
+        baseline_runs=len(before.runs),
+        new_runs=len(now.runs),
+    )
 
 
-def _incomparable(reason: str, before: Entry, now: Entry) -> Decision:
-    return Decision(verdict="incomparable", reason=reason, baseline_runs=len(before.runs), new_runs=len(now.runs))
-
-
-def _outcome(before: Entry | None, now: Entry | None, decision: Decision, policy: Policy) -> Outcome:
+def _outcome(before: Entry | None, now: Entry | None, decision: Decision, policy: Policy | None) -> Outcome:
     entry = now or before
     assert entry is not None, "every key comes from one of the sides"
     runs: tuple[RunRecord, ...] = now.runs if now else ()
@@ -80,7 +99,7 @@ def _outcome(before: Entry | None, now: Entry | None, decision: Decision, policy
 
 
 def accounting_of(outcomes: Collection[Outcome]) -> Accounting:
-    """Count the outcomes of `compared`."""
+    """Count the outcomes of a comparison."""
     keys = {outcome.benchmark.key: outcome.decision.verdict for outcome in outcomes}
     return account(
         {key for key, verdict in keys.items() if verdict != "new"},

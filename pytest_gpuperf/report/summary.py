@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.compare.verdict import Verdict
 from pytest_gpuperf.measure.machine import Machine
-from pytest_gpuperf.report import units
 from pytest_gpuperf.report.accounting import Accounting, accounting_lines, verdict_line
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.table import results_table
@@ -40,13 +39,12 @@ def gpuperf_section(
 ) -> list[str]:
     """Assemble the lines of the closing section.
 
-    `machine_changes` come from `machine_changes()`, `notes` are lines of the caller's own (what was stored, and where);
-    a session that is `storing` needs no hint to store. Raises ValueError as `results_table` does.
+    `machine_changes` come from `machine_changes()`, `notes` are the caller's own (the session's shift, what was stored
+    and where); a session that is `storing` needs no hint to store. Raises ValueError as `results_table` does.
     """
     table = results_table(outcomes, sort=sort, group_by=group_by, columns=columns, width=width, color=color)
     sentences = [
         *explanations(outcomes, _EXPLAINED),
-        *_shift_sentence(outcomes),
         *(f"Since the baseline: {change}." for change in machine_changes),
         *([] if storing else hints(outcomes, accounting, baseline_name)),
         *notes,
@@ -88,13 +86,6 @@ def explanations(outcomes: Sequence[Outcome], most: int | None = None) -> list[s
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _NAMED_PER_REASON
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMED_PER_REASON])} and {more} more"
-
-
-def _shift_sentence(outcomes: Sequence[Outcome]) -> list[str]:
-    shifts = [outcome.decision.shift_ratio for outcome in outcomes if outcome.decision.shift_ratio is not None]
-    if not shifts:
-        return []
-    return [f"Session shift: the suite as a whole moved by {units.change(shifts[0])}; the ratios are without that."]
 
 
 def hints(outcomes: Sequence[Outcome], accounting: Accounting, baseline_name: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.commands.offline import compared
+from pytest_gpuperf.commands.offline import compare_sources
 from pytest_gpuperf.commands.sources import find_source
 from pytest_gpuperf.compare.decide import decide
 from pytest_gpuperf.compare.verdict import Policy
@@ -54,7 +54,7 @@ def test_a_baseline_against_itself_is_fine(gpuperf: Callable, stored: object) ->
 
 def test_the_verdict_is_that_of_decide(gpuperf: Callable, stored: Storage) -> None:
     a, b = find_source("main@H200", None), find_source("latest", None)
-    (outcome,) = compared(a, b, {}, "triton")
+    (outcome,) = compare_sources(a, b, {}, "triton").outcomes
     (before,) = [entry for entry in a.entries.values() if entry.benchmark == outcome.benchmark]
     (now,) = [entry for entry in b.entries.values() if entry.benchmark == outcome.benchmark]
     assert outcome.decision == decide(before.runs, now.runs, Policy(min_effect=0.02, gated=1))
@@ -62,8 +62,25 @@ def test_the_verdict_is_that_of_decide(gpuperf: Callable, stored: Storage) -> No
 
 def test_the_session_s_own_levels_hold_unless_others_are_given(stored: object) -> None:
     a, b = find_source("main@H200", None), find_source("latest", None)
-    assert {outcome.policy.min_effect for outcome in compared(a, b, {}) if outcome.runs} == {0.02}
-    assert {outcome.policy.min_effect for outcome in compared(a, b, {"min_effect": 0.1})} == {0.1}
+
+    def effects(levels: dict[str, float]) -> set[float]:
+        return {o.policy.min_effect for o in compare_sources(a, b, levels).outcomes if o.policy}
+
+    assert effects({}) == {0.02}
+    assert effects({"min_effect": 0.1}) == {0.1}
+
+
+def test_a_shift_of_the_whole_suite_is_told(gpuperf: Callable, storage: Storage, make_entry: Callable) -> None:
+    names = [f"perf/test_many.py::test_op[{i}]" for i in range(25)]
+    _save(storage, "before", *(make_entry(name) for name in names))
+    _save(storage, "after", *(make_entry(name, 50.3, 8, seed="after") for name in names))
+    code, out, _ = gpuperf("compare", "before", "after")
+    assert code == 0
+    assert "Session shift: the suite as a whole is 0.6 % slower; taken out of every comparison." in out
+    # A pattern chooses what is shown, not what the shift is taken from.
+    assert (
+        "Session shift: the suite as a whole is 0.6 % slower" in gpuperf("compare", "before", "after", "-k", "[7]").out
+    )
 
 
 def test_a_larger_effect_may_be_allowed(gpuperf: Callable, stored: object) -> None:
