@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,8 +88,9 @@ class _Comparison:
 
     def _numbers(self, output: complex, expected: complex, place: str) -> None:
         rtol, atol = self.tolerances or DOUBLE_TOLERANCES
-        both_nan = output != output and expected != expected
-        if not (both_nan or output == expected or abs(output - expected) <= atol + rtol * abs(expected)):
+        both_nan = cmath.isnan(output) and cmath.isnan(expected)
+        close = cmath.isfinite(expected) and abs(output - expected) <= atol + rtol * abs(expected)
+        if not (both_nan or output == expected or close):
             _differs(place, f"{output!r} instead of {expected!r} (rtol {rtol:g}, atol {atol:g})")
 
 

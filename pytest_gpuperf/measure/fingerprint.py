@@ -38,13 +38,19 @@ def _bounded(text: str, limit_characters: int) -> str:
 def _describe(value: object, depth: int) -> str:
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
+    return (
+        _describe_tensor(value) or _describe_plain(value) or _describe_container(value, depth) or type(value).__name__
+    )
+
+
+def _describe_plain(value: object) -> str | None:
     if value is None or isinstance(value, bool | float | complex):
         return repr(value)
     if isinstance(value, int):
         return repr(value) if value.bit_length() <= INTEGER_LIMIT_BITS else f"int of {value.bit_length()} bits"
     if isinstance(value, str | bytes):
         return _bounded(repr(value), ITEM_LIMIT_CHARACTERS)
-    return _describe_tensor(value) or _describe_container(value, depth) or type(value).__name__
+    return None
 
 
 def _describe_tensor(value: object) -> str | None:

@@ -23,10 +23,11 @@ def profiled_work(torch: Any, call: Callable[[], Any], index: int) -> bool | Non
 
     try:
         without = _device_events(torch, known, index)
-        with_call = _device_events(torch, known_and_call, index)
     except RuntimeError:
         return None
-    return with_call > without if without else None
+    if not without:
+        return None
+    return _device_events(torch, known_and_call, index) > without
 
 
 def _device_events(torch: Any, call: Callable[[], Any], index: int) -> int:

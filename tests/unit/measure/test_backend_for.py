@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pytest_gpuperf.measure import backends
+from pytest_gpuperf.measure.backends import backend_for
+from pytest_gpuperf.measure.errors import DeviceUnavailableError
+
+
+@pytest.fixture
+def no_gpu():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+
+
+@pytest.mark.parametrize("device", ["cpu", "CPU", " cpu ", "cpu:0"])
+def test_the_cpu_by_name(device):
+    assert backend_for(device).device == "cpu"
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", "cuda:-1", "cpu:1", "", "cuda:1:2"])
+def test_an_unknown_device_is_one_clear_error(device):
+    with pytest.raises(DeviceUnavailableError, match=r"--gpuperf-device=.*: unknown device; known are `cpu`, `cuda`"):
+        backend_for(device)
+
+
+def test_a_gpu_that_is_not_there_is_one_clear_error(no_gpu):
+    with pytest.raises(DeviceUnavailableError, match=r"--gpuperf-device=cuda: torch .* finds no usable GPU.*=cpu"):
+        backend_for("cuda")
+
+
+def test_a_gpu_without_torch_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr(backends, "find_spec", lambda _: None)
+    with pytest.raises(DeviceUnavailableError, match=r"torch is not installed.*--gpuperf-device=cpu"):
+        backend_for("cuda:1")
+
+
+def test_unstated_is_the_cpu_where_there_is_no_gpu(no_gpu):
+    assert backend_for(None).device == "cpu"
+
+
+def test_unstated_is_the_cpu_without_torch(monkeypatch):
+    monkeypatch.setattr(backends, "find_spec", lambda _: None)
+    assert backend_for(None).device == "cpu"
+
+
+def test_torch_is_not_imported_where_no_driver_is_installed(monkeypatch):
+    code = (
+        "import sys\n"
+        "from pytest_gpuperf.measure import backends\n"
+        "backends.DRIVERS = {sys.platform: 'no-such-library.so'}\n"
+        "assert backends.backend_for(None).device == 'cpu'\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
