@@ -206,7 +206,7 @@ class Closing:
         if self._settings.stored_name is None:
             return
         if stopped:
-            self._notes.append("The session was stopped: nothing was stored in the baseline.")
+            self._notes.append("The session stopped early: nothing was stored in the baseline.")
         else:
             self._notes += Storing(self._context, record.info).store(self._ledger.findings)
 
