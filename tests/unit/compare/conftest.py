@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +99,49 @@ class Simulator:
         for i in range(1, benchmark.trials):
             values[i] = rho * values[i - 1] + shocks[i]
         return values * benchmark.within_run
+
+
+def _record(log_time: float, **fields: Any) -> RunRecord:
+    time_us = math.exp(min(log_time, 600.0))
+    known = {"mean_us": time_us, "sd_us": 0.0, "min_us": time_us, "p5_us": time_us, "p95_us": time_us}
+    return RunRecord(trials=100, log_median=log_time, half_width_us=0.0, **{**known, **fields})
+
+
+@pytest.fixture(scope="session")
+def record() -> Callable[..., RunRecord]:
+    """Return a function that makes the record of a run with this log time."""
+    return _record
+
+
+@pytest.fixture(scope="session")
+def runs() -> Callable[..., list[RunRecord]]:
+    """Return a function that makes a record for each log time; fields are shared by all."""
+
+    def make(log_times: Iterable[float], **fields: Any) -> list[RunRecord]:
+        return [_record(float(x), **fields) for x in log_times]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def clocked() -> Callable[..., RunRecord]:
+    """Return a function that makes a run whose batches took this log time at 1 GHz, at the given clocks."""
+
+    def make(log_time: float, clocks_ghz: Iterable[float], sensitivity: float = 1.0, **fields: Any) -> RunRecord:
+        logs = [math.log(clock) for clock in clocks_ghz]
+        times = [log_time - sensitivity * f for f in logs]
+        mean_f = math.fsum(logs) / len(logs)
+        located = [math.fsum(times) / len(times) + b * mean_f for b in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        batches = tuple(zip(times, logs, strict=True))
+        return _record(
+            sorted(times)[len(times) // 2],
+            batches=batches,
+            clock_ghz=math.exp(mean_f),
+            locations=tuple(located),
+            **fields,
+        )
+
+    return make
 
 
 @pytest.fixture
