@@ -1,0 +1,149 @@
+"""Find the tile sizes of the example kernels on this GPU; prints a table a problem, fastest first.
+
+Candidates are compiled in parallel first, into Triton's cache, then timed one after another in turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import torch
+from queued_timing import time_rivals_us
+
+from example_kernels.attention import with_triton as attention
+from example_kernels.attention.configurations import Tiles
+from example_kernels.softmax import kernels as softmax_kernels
+from example_kernels.softmax import with_triton as softmax
+
+COMPILERS = 14
+FORWARD = {
+    128: [(128, 64, 4, 2), (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 2), (128, 32, 4, 3), (64, 64, 4, 2)],
+    64: [(128, 64, 4, 2), (128, 64, 4, 3), (64, 128, 4, 2), (64, 64, 4, 3), (128, 128, 8, 2), (128, 64, 8, 3),
+         (128, 128, 4, 2), (256, 64, 8, 2)],
+}  # fmt: skip
+KEYS = {
+    128: [(64, 64, 8, 2), (32, 128, 8, 2), (64, 128, 8, 2), (64, 128, 8, 1), (64, 64, 4, 2), (32, 64, 4, 2),
+          (32, 128, 8, 3)],
+    64: [(64, 128, 8, 2), (64, 64, 4, 2), (128, 64, 4, 2), (64, 64, 8, 2), (128, 128, 8, 2), (64, 128, 4, 2),
+         (32, 128, 4, 2), (64, 128, 8, 3)],
+}  # fmt: skip
+QUERIES = {
+    128: [(128, 64, 8, 2), (64, 64, 4, 2), (128, 32, 4, 2), (128, 128, 8, 1), (64, 128, 4, 2), (128, 64, 8, 1),
+          (64, 64, 4, 1)],
+    64: [(128, 64, 8, 3), (128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (128, 128, 8, 2),
+         (128, 64, 8, 2)],
+}  # fmt: skip
+PROBLEMS = {128: (4, 32, 4096, 128), 64: (4, 16, 8192, 64)}
+
+
+def _attention_inputs(width: int) -> list[torch.Tensor]:
+    shape = PROBLEMS[width]
+    return [torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
+
+
+def attention_call(kind: str, width: int, tiles: Tiles, causal: bool) -> Callable[[], object]:
+    """Return a launch of one attention kernel on its benchmark problem."""
+    q, k, v, do = _attention_inputs(width)
+    scale = width**-0.5
+    if kind == "forward":
+        o, lse = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")
+        return lambda: attention.launch_forward(q, k, v, o, lse, causal, scale, tiles)
+    o, lse = attention.attention_with_lse(q, k, v, causal, scale)
+    rows = attention.launch_rows(o, do, lse, None)
+    dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    if kind == "keys":
+        return lambda: attention.launch_keys(q, k, v, do, rows, dk, dv, causal, scale, tiles)
+    return lambda: attention.launch_queries(q, k, v, do, rows, dq, causal, scale, tiles)
+
+
+def compile_attention(candidate: tuple) -> str:
+    """Run one candidate once, in a process of its own, so that it is in Triton's cache."""
+    kind, width, tiles, causal = candidate
+    try:
+        attention_call(kind, width, Tiles(*tiles), causal)()
+        torch.cuda.synchronize()
+    except Exception as error:
+        return f"{candidate}: {type(error).__name__} {str(error)[:150]}"
+    return ""
+
+
+def tune_attention() -> None:
+    """Time every candidate of the three kernels."""
+    tables = (("forward", FORWARD, 2.0), ("keys", KEYS, 4.0), ("queries", QUERIES, 3.0))
+    candidates = [
+        (kind, width, tiles, causal)
+        for kind, table, _ in tables
+        for width, choices in table.items()
+        for tiles in choices
+        for causal in (False, True)
+    ]
+    with ProcessPoolExecutor(COMPILERS, mp_context=get_context("spawn")) as pool:
+        print("\n".join(filter(None, pool.map(compile_attention, candidates))), flush=True)
+    for (kind, table, matmuls), width, causal in itertools.product(tables, (128, 64), (False, True)):
+        batch, heads, length, _ = PROBLEMS[width]
+        flops = matmuls * 2 * batch * heads * length**2 * width * (0.5 if causal else 1.0)
+        calls = {str(t): attention_call(kind, width, Tiles(*t), causal) for t in table[width]}
+        times = time_rivals_us(calls, rounds=4, calls=4)
+        _print(
+            f"attention {kind} d{width}{' causal' if causal else ''}",
+            times,
+            lambda us, f=flops: f"{f / us / 1e6:.0f} TFLOP/s",
+        )
+
+
+def tune_softmax() -> None:
+    """Time single tiles by rows and warps, shared rows by tile and warps, each beside a copy."""
+    for rows, columns, choices in (
+        (65536, 256, [(r, w) for r in (4, 8, 16, 32) for w in (2, 4, 8)]),
+        (16384, 1024, [(r, w) for r in (1, 2, 4, 8) for w in (2, 4, 8)]),
+        (4096, 4096, [(1, w) for w in (4, 8, 16)]),
+        (4096, 8192, [(1, w) for w in (4, 8, 16)]),
+        (4096, 32768, [(1, w) for w in (8, 16, 32)]),
+    ):
+        x = torch.randn(rows, columns, device="cuda")
+        y = torch.empty_like(x)
+        calls = {"copy": lambda x=x, y=y: y.copy_(x), "torch": lambda x=x: torch.softmax(x, -1)}
+        for many, warps in choices:
+            calls[f"{many} rows {warps} warps"] = lambda x=x, y=y, many=many, warps=warps: (
+                softmax_kernels.single_tile_kernel[((x.shape[0] + many - 1) // many,)](
+                    x, y, *x.shape, x.stride(0), many, x.shape[1], num_warps=warps
+                )
+            )
+        _print(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=4))
+    for rows, columns in ((512, 131072), (64, 1048576), (4096, 65536), (2048, 40000)):
+        x = torch.randn(rows, columns, device="cuda")
+        y = torch.empty_like(x)
+        calls = {"copy": lambda x=x, y=y: y.copy_(x), "torch": lambda x=x: torch.softmax(x, -1)}
+        for strategy in ("online", "split"):
+            calls[strategy] = lambda x=x, y=y, strategy=strategy: softmax.softmax_rows(x, y, strategy)
+        for tile, warps, programs in ((16384, 16, 2), (8192, 8, 4), (4096, 4, 8), (32768, 32, 1), (8192, 16, 2)):
+            calls[f"shared {tile} {warps} warps"] = _shared_call(x, y, tile, warps, programs)
+        _print(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=4))
+
+
+def _shared_call(x: torch.Tensor, y: torch.Tensor, tile: int, warps: int, programs: int) -> Callable[[], object]:
+    def call() -> None:
+        softmax.SHARED_TILE, softmax.SHARED_WARPS, softmax.SHARED_PROGRAMS_PER_MULTIPROCESSOR = tile, warps, programs
+        softmax.softmax_rows(x, y, "shared")
+
+    return call
+
+
+def _print(title: str, times: dict[str, float], flops: float = 0.0) -> None:
+    print(title)
+    for name, us in sorted(times.items(), key=lambda item: item[1]):
+        rate = f"  {flops / us / 1e6:4.0f} TFLOP/s" if flops else ""
+        print(f"  {us:9.1f} us{rate}  {name}")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    wanted = sys.argv[1:] or ["softmax", "attention"]
+    if "softmax" in wanted:
+        tune_softmax()
+    if "attention" in wanted:
+        tune_attention()
