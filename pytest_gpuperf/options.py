@@ -61,6 +61,14 @@ def _add_actions(group: pytest.OptionGroup) -> None:
             help=f"measure in fresh processes and {what} the entries of the tests that ran, in baseline NAME (default: "
             f"{DEFAULT_BASELINE}); together with --gpuperf, only those whose verdict allows it",
         )
+    add(
+        "--gpuperf-against",
+        metavar="REV",
+        default=None,
+        dest="gpuperf_against",
+        help="compare the working tree with git revision REV on this machine, in fresh processes of both in turn, "
+        "instead of with a stored baseline",
+    )
     add("--gpuperf-json", metavar="PATH", default=None, dest="gpuperf_json", help="write all results and raw trials")
     add(
         "--gpuperf-override",
@@ -157,9 +165,23 @@ class Options:
             )
         if option("gpuperf_json") is not None:
             values["json"] = _parsed(text, option("gpuperf_json"), "option --gpuperf-json")
-        return SessionSettings(
-            gate=option("gpuperf"), only=option("gpuperf_only"), force=option("gpuperf_force"), **values
-        )
+        values["against"] = self._against(values)
+        gate = option("gpuperf") or values["against"] is not None
+        return SessionSettings(gate=gate, only=option("gpuperf_only"), force=option("gpuperf_force"), **values)
+
+    def _against(self, values: dict[str, Any]) -> str | None:
+        revision = self._config.getoption("gpuperf_against")
+        if revision is None:
+            return None
+        place = "option --gpuperf-against"
+        if values.get("save_baseline") or values.get("extend_baseline"):
+            raise pytest.UsageError(f"{place}: compares two revisions and stores no baseline; save one in another run")
+        if self._config.getoption("numprocesses", None) or self._config.getoption("tx", None):
+            raise pytest.UsageError(f"{place}: both sides need the device to themselves; leave out -n of pytest-xdist")
+        revision = str(_parsed(text, revision, place))
+        if revision.startswith("-"):
+            raise pytest.UsageError(f"{place}: {_short(revision)} is no revision")
+        return revision
 
     def _refuse_options_without_measuring(self) -> None:
         if self.session.measuring:

@@ -42,6 +42,7 @@ class SessionSettings:
     save_baseline: str | None = None
     extend_baseline: str | None = None
     baseline: str = DEFAULT_BASELINE
+    against: str | None = None
     storage: str | None = None
     only: bool = False
     device: str | None = None

@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -23,6 +23,10 @@ from pytest_gpuperf.measure.samples import RunRecord, Trials
 POLL_SECONDS = 0.02
 EXIT_GRACE_SECONDS = 30.0
 HUNG = "gave no sign of life within its time limit (--gpuperf-fresh-timeout) and was ended"
+
+
+FreshOutcome = Literal["passed", "failed", "skipped", "uncollected"]
+SAID = {"failed": "failed", "skipped": "was skipped", "uncollected": "was not collected"}
 
 
 class StartedEvent(msgspec.Struct, frozen=True, tag="started"):
@@ -45,11 +49,17 @@ class FinishedEvent(msgspec.Struct, frozen=True, tag="finished", kw_only=True):
     """The worker is done with the test, teardown included."""
 
     index: int
-    outcome: Literal["passed", "failed", "skipped"]
+    outcome: FreshOutcome
     text: str = ""
 
 
-Event = StartedEvent | MeasuredEvent | FinishedEvent
+class ImportedEvent(msgspec.Struct, frozen=True, tag="imported"):
+    """The modules that the worker had imported in the end, by name, with their files."""
+
+    files: dict[str, str]
+
+
+Event = StartedEvent | MeasuredEvent | FinishedEvent | ImportedEvent
 
 REQUEST_FILE = "request.json"
 EVENTS_FILE = "events.jsonl"
@@ -61,10 +71,12 @@ class Request:
 
     node_ids: tuple[str, ...]
     seed: int
+    list_modules: bool = False
+    """Whether the worker is to say which modules it imported from where."""
 
     def write(self, folder: Path) -> None:
         """Store the request; node ids may hold what no strict encoding takes, so they are escaped to ASCII."""
-        content = json.dumps({"node_ids": self.node_ids, "seed": self.seed}, ensure_ascii=True)
+        content = json.dumps(asdict(self), ensure_ascii=True)
         partial = folder / f"{REQUEST_FILE}.partial"
         partial.write_text(content, encoding="ascii")
         partial.rename(folder / REQUEST_FILE)
@@ -73,7 +85,7 @@ class Request:
     def read(cls, folder: Path) -> Request:
         """Load the request that `write` stored."""
         content = json.loads((folder / REQUEST_FILE).read_text(encoding="ascii"))
-        return cls(node_ids=tuple(content["node_ids"]), seed=content["seed"])
+        return cls(**{**content, "node_ids": tuple(content["node_ids"])})
 
 
 class EventWriter:
@@ -97,7 +109,7 @@ class EventReader:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / EVENTS_FILE
-        self._decoder = msgspec.json.Decoder(StartedEvent | MeasuredEvent | FinishedEvent)
+        self._decoder = msgspec.json.Decoder(StartedEvent | MeasuredEvent | FinishedEvent | ImportedEvent)
         self._offset = 0
 
     def new(self) -> Iterator[Event]:
@@ -134,6 +146,10 @@ class FreshRun:
     """Node id and measurement."""
     failures: dict[str, str] = field(default_factory=dict)
     """Why a test has no measurement in this round: it failed, was skipped, or its process died or hung."""
+    uncollected: set[str] = field(default_factory=set)
+    """Those of the failures that are tests which do not exist there."""
+    modules: dict[str, str] = field(default_factory=dict)
+    """The files of the modules that were imported, where that was asked for."""
 
 
 Progress = Callable[[int, int], None]
@@ -161,7 +177,13 @@ class Launcher(Protocol):
 
 
 def run_fresh(
-    launcher: Launcher, node_ids: Sequence[str], *, seed: int, limits: Limits, progress: Progress | None = None
+    launcher: Launcher,
+    node_ids: Sequence[str],
+    *,
+    seed: int,
+    limits: Limits,
+    progress: Progress | None = None,
+    list_modules: bool = False,
 ) -> FreshRun:
     """Run `node_ids` once in a fresh process, going on in another one past a test that kills or hangs its process."""
     result = FreshRun()
@@ -173,7 +195,7 @@ def run_fresh(
             if progress is not None:
                 progress(before + done, asked)
 
-        round_ = _Round(Request(node_ids=tuple(remaining), seed=seed), limits, report)
+        round_ = _Round(Request(tuple(remaining), seed, list_modules), limits, report)
         done = round_.run(launcher, result)
         if not done:
             result.failures.update(dict.fromkeys(remaining, f"the fresh process {round_.ending}"))
@@ -229,6 +251,9 @@ class _Round:
         return self._limits.start_seconds
 
     def _take(self, event: Event, result: FreshRun) -> None:
+        if isinstance(event, ImportedEvent):
+            result.modules.update(event.files)
+            return
         node_id = self._request.node_ids[event.index]
         if isinstance(event, StartedEvent):
             self._current = node_id
@@ -236,7 +261,9 @@ class _Round:
             result.measured.append((node_id, event))
         else:
             if event.outcome != "passed":
-                result.failures[node_id] = f"the test {event.outcome} in a fresh process: {event.text}"
+                result.failures[node_id] = f"the test {SAID[event.outcome]} in a fresh process: {event.text}"
+            if event.outcome == "uncollected":
+                result.uncollected.add(node_id)
             self._current = None
             self._done.add(node_id)
             self._report(len(self._done))

@@ -18,9 +18,9 @@ _VERDICTS_TO_EXPLAIN = ("inconclusive", "incomparable", "missing")
 _MACHINE_FIELDS = ("driver", "cuda", "torch", "triton", "python", "host")
 
 
-def section_title(machine: Machine, baseline_name: str) -> str:
+def section_title(machine: Machine, compared_with: str) -> str:
     """Say what was measured and against what: `gpuperf: NVIDIA H200, baseline main`."""
-    return f"gpuperf: {machine.model}, baseline {baseline_name}"
+    return f"gpuperf: {machine.model}, {compared_with}"
 
 
 def gpuperf_section(

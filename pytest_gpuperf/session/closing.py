@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pytest_gpuperf.compare.outcome import Outcome
@@ -15,6 +16,7 @@ from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.report.accounting import Accounting
 from pytest_gpuperf.report.json import session_json
 from pytest_gpuperf.report.paragraphs import verdict_paragraph
+from pytest_gpuperf.session.against import compare_trees, revision_gate
 from pytest_gpuperf.session.context import Context
 from pytest_gpuperf.session.failing import failed_report, failure_message
 from pytest_gpuperf.session.findings import Finding, Look
@@ -84,11 +86,24 @@ class Closing:
         return Closed(self._context.bench.machine, outcomes, missing.accounting, self._notes)
 
     def _take_last_runs(self) -> None:
-        if self._settings.gate:
+        if self._settings.against is not None:
+            self._compare_with_revision()
+        elif self._settings.gate:
             self._confirm_suspects()
             self._settle_the_rest()
         if self._settings.stored_name is not None:
             self._take_runs_to_store()
+
+    def _compare_with_revision(self) -> None:
+        """Measure both trees in turn; this tree's fresh runs replace the session's own, which was not in that turn."""
+        node_ids = list(dict.fromkeys(self._ledger.node_ids.values()))
+        own_seconds = {node_id: self._ledger.durations_s.get(node_id, 0.0) for node_id in node_ids}
+        both = compare_trees(self._context, node_ids, own_seconds)
+        for key, finding in self._ledger.findings.items():
+            alone = msgspec.structs.replace(finding.outcome, runs=(), trials=())
+            fresh = msgspec.structs.replace(finding, outcome=alone)
+            self._ledger.findings[key] = with_runs(fresh, self._ledger.node_ids[key], both.new)
+        self._context.gate = revision_gate(self._context, both, self._ledger.node_ids)
 
     def _with_look(self, *looks: Look) -> dict[str, Finding]:
         """The findings of these looks that have had no more than the session's own run yet."""

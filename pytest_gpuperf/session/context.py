@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from pytest_gpuperf.compare.worktree import RevisionError, Worktree
 from pytest_gpuperf.options import Options
 from pytest_gpuperf.session.bench import Bench
 from pytest_gpuperf.session.failing import Fails, fails_by
@@ -51,26 +52,52 @@ class Context:
 
     @property
     def baseline_name(self) -> str:
-        """The baseline that this session compares with: the one it writes to, where it writes and no other is named."""
+        """What this session compares with: the baseline that it writes to, where it only writes, or a revision."""
+        if self.settings.against is not None:
+            return f"{self.settings.against} ({self.worktree.commit[:9]})"
         return self.settings.stored_name or self.settings.baseline if not self.settings.gate else self.settings.baseline
 
     @functools.cached_property
     def gate(self) -> Gate:
         """The gate on the stored baseline; raises `pytest.UsageError` for one that cannot be used."""
         name = self.baseline_name
+        if self.settings.against is not None:
+            # Measured at the session's end; until then there is nothing to compare with.
+            return self.gate_on(None, f"revision {name}")
         try:
             key = self.bench.machine.key
             baseline: Baseline | None = baselines.load(self.storage, key, name)
             others = [machine for machine in baselines.machines_with(self.storage, name) if machine != key]
         except StoreError as error:
             raise pytest.UsageError(str(error)) from None
+        return self.gate_on(baseline, f"baseline {name}", other_models=others)
+
+    def gate_on(
+        self,
+        baseline: Baseline | None,
+        name: str,
+        *,
+        other_models: Sequence[str] = (),
+        unusable: Mapping[str, str] | None = None,
+    ) -> Gate:
+        """Return a gate on the given baseline under this session's settings."""
         return Gate(
             baseline,
             name=name,
             collected=lambda: self.collected(),
-            other_models=others,
+            other_models=other_models,
             confirm_runs=self.settings.confirm_runs,
+            interleaved=self.settings.against is not None,
+            unusable=unusable,
         )
+
+    @functools.cached_property
+    def worktree(self) -> Worktree:
+        """The revision of --gpuperf-against, checked out; removed by `close`."""
+        try:
+            return Worktree(self.settings.against or "HEAD", self.config.rootpath)
+        except RevisionError as error:
+            raise pytest.UsageError(str(error)) from None
 
     @functools.cached_property
     def rounds(self) -> FreshRounds:
@@ -81,6 +108,8 @@ class Context:
         """Release the device and end the processes that this session keeps."""
         if "rounds" in self.__dict__:
             self.rounds.close()
+        if "worktree" in self.__dict__:
+            self.worktree.remove()
         self.bench.close()
 
     @functools.cached_property

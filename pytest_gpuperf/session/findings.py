@@ -25,6 +25,8 @@ class Look(Enum):
     """Perhaps slower: to be confirmed before the test is reported."""
     FASTER = "faster"
     """Convincingly faster: worth the runs that let it be called improved."""
+    WAITING = "waiting"
+    """Judged by the comparison with another revision that ends the session."""
     UNDECIDED = "undecided"
     """Too noisy to rule a slowdown out: worth more runs if there is time."""
 

@@ -7,13 +7,13 @@ import os
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_gpuperf.compare.fresh import EventWriter, FinishedEvent, MeasuredEvent, Request, StartedEvent
+from pytest_gpuperf.compare.fresh import EventWriter, FinishedEvent, ImportedEvent, MeasuredEvent, Request, StartedEvent
 from pytest_gpuperf.compare.launchers import EXIT_FILE, READY_FILE, TURN_PREFIX
 from pytest_gpuperf.session.bench import Bench, stable_node_id
 
@@ -49,6 +49,8 @@ class _Collects:
 
     def __init__(self, config: pytest.Config, bench: Bench) -> None:
         self._bench = bench
+        self._broken: dict[str, str] = {}
+        """Why a file or folder could not be collected."""
         for name in _MEMORIES:
             if config.pluginmanager.hasplugin(name):
                 config.pluginmanager.unregister(name=name)
@@ -61,9 +63,17 @@ class _Collects:
         items[:] = collected
         return result
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note what cannot be collected: its tests exist, even if nothing can be said of them."""
+        if report.failed:
+            self._broken[report.nodeid] = report.longreprtext
+
     def pytest_unconfigure(self) -> None:
         """Release the device."""
         self._bench.close()
+
+    def _run(self, session: pytest.Session, folder: Path) -> None:
+        run_request(session.items, self._bench, folder, self._broken)
 
 
 class FreshWorker(_Collects):
@@ -76,7 +86,7 @@ class FreshWorker(_Collects):
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the request in place of pytest's own loop."""
-        run_request(session.items, self._bench, self._folder)
+        self._run(session, self._folder)
         return True
 
 
@@ -109,11 +119,11 @@ class ForkServer(_Collects):
         if child == 0:
             code = 1
             try:
-                run_request(session.items, self._bench, folder)
+                self._run(session, folder)
                 self._bench.close()
                 code = 0
             except BaseException as error:
-                print(f"{type(error).__name__}: {error}", file=sys.__stderr__)
+                os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="backslashreplace"))
             finally:
                 # Nothing of the server's own end (caches, reports, exit handlers) is this child's to do.
                 os._exit(code)
@@ -121,8 +131,11 @@ class ForkServer(_Collects):
         _write_whole(folder / EXIT_FILE, {"code": os.waitstatus_to_exitcode(status)})
 
 
-def run_request(items: Sequence[pytest.Item], bench: Bench, folder: Path) -> None:
-    """Run the tests that the request in `folder` asks for, out of `items`, and write there what became of them."""
+def run_request(items: Sequence[pytest.Item], bench: Bench, folder: Path, broken: Mapping[str, str]) -> None:
+    """Run the tests that the request in `folder` asks for, out of `items`, and write there what became of them.
+
+    `broken` says why files or folders, by their node ids, could not be collected.
+    """
     request = Request.read(folder)
     events = EventWriter(folder)
     by_id = {stable_node_id(item): item for item in items}
@@ -130,11 +143,13 @@ def run_request(items: Sequence[pytest.Item], bench: Bench, folder: Path) -> Non
     random.Random(request.seed).shuffle(indices)
     for index in indices:
         if request.node_ids[index] not in by_id:
-            events.write(FinishedEvent(index=index, outcome="failed", text="it was not collected there"))
+            events.write(_absent(index, request.node_ids[index], broken))
     order = [(index, by_id[request.node_ids[index]]) for index in indices if request.node_ids[index] in by_id]
     for place, (index, item) in enumerate(order):
         nextitem = order[place + 1][1] if place + 1 < len(order) else None
         _run_one(index, item, nextitem, bench, events)
+    if request.list_modules:
+        events.write(ImportedEvent(_imported_files()))
     events.close()
 
 
@@ -158,6 +173,18 @@ def _fate(reports: Sequence[pytest.TestReport]) -> tuple[str, str]:
             text = report.longreprtext or str(report.longrepr)
             return report.outcome, text[-TEXT_LIMIT_CHARACTERS:]
     return "passed", ""
+
+
+def _absent(index: int, node_id: str, broken: Mapping[str, str]) -> FinishedEvent:
+    for place, why in broken.items():
+        if node_id == place or node_id.startswith((f"{place}::", f"{place}/")) or place in ("", "."):
+            return FinishedEvent(index=index, outcome="failed", text=why[-TEXT_LIMIT_CHARACTERS:])
+    return FinishedEvent(index=index, outcome="uncollected", text="there is no such test there")
+
+
+def _imported_files() -> dict[str, str]:
+    files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
+    return {name: str(Path(file).resolve()) for name, file in files if isinstance(file, str)}
 
 
 def _import_for_all() -> None:

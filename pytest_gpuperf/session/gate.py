@@ -28,8 +28,16 @@ class Gate:
         collected: Callable[[], Sequence[str]],
         other_models: Sequence[str],
         confirm_runs: int,
+        interleaved: bool = False,
+        unusable: Mapping[str, str] | None = None,
     ) -> None:
+        """`name` says what is compared with; `unusable`, by key, why a benchmark has no entry though it exists there.
+
+        `interleaved` means that the baseline's runs and the new ones were taken in turn, in one session.
+        """
         self.name = name
+        self._interleaved = interleaved
+        self._unusable = unusable or {}
         self.baseline = baseline
         self.entries: Mapping[str, Entry] = {} if baseline is None else baseline.entries
         self._other_models = other_models
@@ -84,7 +92,7 @@ class Gate:
         """Return what is to be compared, or the verdict where nothing can be."""
         entry = self.entry(benchmark)
         if entry is None:
-            return self._without_entry(runs)
+            return self._without_entry(benchmark, runs)
         difference = incomparability(entry.identity, identity)
         if difference is not None:
             return Decision(
@@ -97,18 +105,25 @@ class Gate:
             )
         return Comparison(baseline=entry.runs, runs=runs, policy=self._policy(settings))
 
-    def _without_entry(self, runs: Sequence[RunRecord]) -> Decision:
+    def _without_entry(self, benchmark: BenchmarkId, runs: Sequence[RunRecord]) -> Decision:
+        if benchmark.key in self._unusable:
+            return Decision(
+                verdict="incomparable",
+                reason=f"not measured in {self.name}: {self._unusable[benchmark.key]}",
+                new_runs=len(runs),
+                new_mean_us=_mean_us(runs),
+            )
         if self.baseline is None and self._other_models:
             return Decision(
                 verdict="incomparable",
-                reason=f"baseline {self.name!r} was measured on {', '.join(self._other_models)}, not on this machine; "
+                reason=f"{self.name} was measured on {', '.join(self._other_models)}, not on this machine; "
                 "store one for it with --gpuperf-save-baseline",
                 new_runs=len(runs),
                 new_mean_us=_mean_us(runs),
             )
         return Decision(
             verdict="new",
-            reason=f"not in baseline {self.name!r}; store it with --gpuperf-save-baseline",
+            reason=f"not in {self.name}" + ("" if self._interleaved else "; store it with --gpuperf-save-baseline"),
             new_runs=len(runs),
             new_mean_us=_mean_us(runs),
         )
@@ -120,6 +135,7 @@ class Gate:
             alpha=settings.alpha,
             gated=max(1, self._gated()),
             confirm_runs=self._confirm_runs,
+            interleaved=self._interleaved,
         )
 
     def _gated(self) -> int:

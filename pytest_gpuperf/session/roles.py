@@ -159,14 +159,14 @@ class Tells:
         if self._closed is None or not (self._closed.outcomes or self._closed.accounting.baseline):
             return
         closed, settings = self._closed, self._context.settings
-        terminalreporter.section(section_title(closed.machine, self._context.baseline_name), sep="-")
+        terminalreporter.section(section_title(closed.machine, self._context.gate.name), sep="-")
         lines = gpuperf_section(
             closed.outcomes,
             closed.accounting,
             baseline_name=self._context.baseline_name,
             machine_changes=self._machine_changes(closed),
             notes=closed.notes,
-            storing=settings.stored_name is not None,
+            storing=settings.stored_name is not None or settings.against is not None,
             sort=settings.sort,
             group_by=settings.group_by,
             columns=settings.columns,

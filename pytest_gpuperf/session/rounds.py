@@ -6,13 +6,13 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 
 import msgspec
 import pytest
 
-from pytest_gpuperf.compare.fresh import FreshRun, Limits, MeasuredEvent, run_fresh
+from pytest_gpuperf.compare.fresh import FreshRun, Limits, MeasuredEvent, Progress, run_fresh
 from pytest_gpuperf.compare.launchers import ForkLauncher, ForkUnavailableError, FreshCommand, InterpreterLauncher
 from pytest_gpuperf.session.findings import Finding
 from pytest_gpuperf.settings import SessionSettings
@@ -28,63 +28,54 @@ class Rounds:
     measured: dict[str, list[MeasuredEvent]] = field(default_factory=dict)
     failures: dict[str, list[str]] = field(default_factory=dict)
 
+    def add(self, run: FreshRun) -> None:
+        """Take one more round; what a test measured before it failed does not count."""
+        for node_id, event in run.measured:
+            if node_id not in run.failures:
+                self.measured.setdefault(node_id, []).append(event)
+        for node_id, why_not in run.failures.items():
+            self.failures.setdefault(node_id, []).append(why_not)
 
-class FreshRounds:
-    """Starts fresh processes for one pytest session."""
 
-    def __init__(self, config: pytest.Config, settings: SessionSettings, device_kind: Callable[[], str]) -> None:
-        self._config = config
+class Arm:
+    """One tree of code that fresh processes run: how they start, and the process that forks of it are made from."""
+
+    def __init__(self, command: FreshCommand, settings: SessionSettings, device_kind: Callable[[], str]) -> None:
+        self._command = command
         self._settings = settings
         self._device_kind = device_kind
-        self._command = session_command(config)
-        self._interpreters = InterpreterLauncher(self._command)
+        self._interpreters = InterpreterLauncher(command)
         self._forks: ForkLauncher | None = None
         self._no_forks = settings.fresh_start == "interpreter" or not hasattr(os, "fork")
         self._seed = 0
         self.fork_refusal = ""
         """Why forks were asked for and not used."""
 
-    def run(
-        self, node_ids: Sequence[str], rounds: int, *, why: str, own_seconds: Mapping[str, float] | None = None
-    ) -> Rounds:
-        """Run the tests `rounds` times, each time in a fresh process and in another order.
-
-        `own_seconds` says how long each test took in this session, from which its time limit is derived.
-        """
-        result = Rounds()
-        progress = _ProgressLine(self._config, why, len(node_ids), rounds)
-        limits = self._limits(node_ids, own_seconds or {})
-        for number in range(rounds):
-            progress.show(number, 0)
-            run = self._round(node_ids, limits, functools.partial(progress.show, number))
-            for node_id, event in run.measured:
-                if node_id not in run.failures:
-                    result.measured.setdefault(node_id, []).append(event)
-            for node_id, why_not in run.failures.items():
-                result.failures.setdefault(node_id, []).append(why_not)
-        progress.close()
-        return result
+    def run_once(
+        self, node_ids: Sequence[str], limits: Limits, progress: Progress | None = None, *, list_modules: bool = False
+    ) -> FreshRun:
+        """Run the tests once in a fresh process, in another order than the last time."""
+        self._seed += 1
+        run = functools.partial(run_fresh, seed=self._seed, limits=limits, list_modules=list_modules)
+        forks = self._fork_launcher()
+        if forks is None:
+            return run(self._interpreters, node_ids, progress=progress)
+        first = run(forks, node_ids, progress=progress)
+        suspicious = [node_id for node_id in first.failures if node_id not in first.uncollected]
+        if not suspicious:
+            return first
+        # Was it the test, or the fork? A new interpreter tells, and is what counts from now on.
+        self.close()
+        self._no_forks = True
+        again = run(self._interpreters, list(first.failures))
+        passed = [(node_id, event) for node_id, event in first.measured if node_id not in first.failures]
+        return replace(again, measured=passed + again.measured)
 
     def close(self) -> None:
         """End the process that forks are made of."""
         if self._forks is not None:
             self._forks.close()
             self._forks = None
-
-    def _round(self, node_ids: Sequence[str], limits: Limits, progress: Callable[[int, int], None]) -> FreshRun:
-        self._seed += 1
-        forks = self._fork_launcher()
-        if forks is None:
-            return run_fresh(self._interpreters, node_ids, seed=self._seed, limits=limits, progress=progress)
-        run = run_fresh(forks, node_ids, seed=self._seed, limits=limits, progress=progress)
-        if run.failures:
-            # Was it the test, or the fork? A new interpreter tells, and is what counts from now on.
-            self.close()
-            self._no_forks = True
-            again = run_fresh(self._interpreters, list(run.failures), seed=self._seed, limits=limits)
-            passed = [(node_id, event) for node_id, event in run.measured if node_id not in run.failures]
-            return FreshRun(measured=passed + again.measured, failures=again.failures)
-        return run
 
     def _fork_launcher(self) -> ForkLauncher | None:
         if self._no_forks or (self._settings.fresh_start == "auto" and self._device_kind() == "cpu"):
@@ -97,12 +88,43 @@ class FreshRounds:
                 self.fork_refusal = str(error)
         return self._forks
 
-    def _limits(self, node_ids: Sequence[str], own_seconds: Mapping[str, float]) -> Limits:
-        least = self._settings.fresh_timeout
-        return Limits(
-            start_seconds=least,
-            test_seconds={n: least + TIMES_OWN_DURATION * own_seconds.get(n, 0.0) for n in node_ids},
-        )
+
+class FreshRounds:
+    """Fresh runs of this session's own tree."""
+
+    def __init__(self, config: pytest.Config, settings: SessionSettings, device_kind: Callable[[], str]) -> None:
+        self._config = config
+        self._settings = settings
+        self._arm = Arm(session_command(config), settings, device_kind)
+
+    def run(
+        self, node_ids: Sequence[str], rounds: int, *, why: str, own_seconds: Mapping[str, float] | None = None
+    ) -> Rounds:
+        """Run the tests `rounds` times, each time in a fresh process and in another order.
+
+        `own_seconds` says how long each test took in this session, from which its time limit is derived.
+        """
+        result = Rounds()
+        progress = ProgressLine(self._config, why, len(node_ids), rounds)
+        limits = limits_for(node_ids, own_seconds or {}, self._settings)
+        for number in range(rounds):
+            progress.show(number, 0)
+            result.add(self._arm.run_once(node_ids, limits, functools.partial(progress.show, number)))
+        progress.close()
+        return result
+
+    def close(self) -> None:
+        """End what was started."""
+        self._arm.close()
+
+
+def limits_for(node_ids: Sequence[str], own_seconds: Mapping[str, float], settings: SessionSettings) -> Limits:
+    """Return how long a fresh process may stay silent."""
+    least = settings.fresh_timeout
+    return Limits(
+        start_seconds=least,
+        test_seconds={n: least + TIMES_OWN_DURATION * own_seconds.get(n, 0.0) for n in node_ids},
+    )
 
 
 def with_runs(finding: Finding, node_id: str, rounds: Rounds) -> Finding:
@@ -164,7 +186,7 @@ def _neutralisers(config: pytest.Config) -> list[str]:
     return undo
 
 
-class _ProgressLine:
+class ProgressLine:
     """One line that is rewritten on a terminal, and printed once elsewhere."""
 
     def __init__(self, config: pytest.Config, why: str, tests: int, rounds: int) -> None:

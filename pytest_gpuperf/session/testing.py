@@ -96,7 +96,9 @@ class Testing:
 
     def _finding(self, measured: Measured) -> Finding:
         look = Look.SETTLED
-        if self._settings.gate:
+        if self._settings.against is not None:
+            look = Look.WAITING
+        elif self._settings.gate:
             look = self._gate.look(measured.benchmark, measured.identity, measured.record, measured.settings)
         runs = (measured.record,)
         return Finding(

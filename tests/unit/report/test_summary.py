@@ -116,4 +116,4 @@ def test_a_machine_that_the_baseline_has_met_is_no_change() -> None:
 
 
 def test_section_title() -> None:
-    assert section_title(H200, "main") == "gpuperf: NVIDIA H200, baseline main"
+    assert section_title(H200, "baseline main") == "gpuperf: NVIDIA H200, baseline main"
