@@ -169,8 +169,8 @@ def _with_evidence(case: _Case, judged: _Judged, shift: float) -> Decision:
         clock_sensitivity=case.arms.sensitivity,
         baseline_runs=len(case.baseline),
         new_runs=len(case.runs),
-        baseline_mean_us=mean([run.mean_us for run in case.baseline]),
-        new_mean_us=mean([run.mean_us for run in case.runs]),
+        baseline_mean_us=_mean_us(case.baseline),
+        new_mean_us=_mean_us(case.runs),
         baseline_clock_ghz=mean_clock_ghz(case.baseline),
         new_clock_ghz=mean_clock_ghz(case.runs),
         provisional=provisional,
@@ -181,6 +181,11 @@ def _with_evidence(case: _Case, judged: _Judged, shift: float) -> Decision:
     if case.seen is None:
         return msgspec.structs.replace(decision, ratio=ratio)
     return _with_tests(case, case.seen, decision)
+
+
+def _mean_us(runs: Sequence[RunRecord]) -> float:
+    """Return the mean of the runs' means; shares are summed so that no sum overflows."""
+    return math.fsum(run.mean_us / len(runs) for run in runs)
 
 
 def _with_tests(case: _Case, seen: Difference, decision: Decision) -> Decision:

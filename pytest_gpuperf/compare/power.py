@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pytest_gpuperf.compare.difference import Difference
-from pytest_gpuperf.compare.ranks import smallest_p
+from pytest_gpuperf.compare.ranks import reach, smallest_p
 from pytest_gpuperf.compare.verdict import Policy
 
 MOST_MORE_RUNS = 40
@@ -24,15 +24,21 @@ def can_fail(baseline_count: int, new_count: int, policy: Policy) -> bool:
 
 
 def smallest_visible(seen: Difference, baseline_count: int, policy: Policy) -> float | None:
-    """Return the log ratio found with 95 % power once a suspect has been confirmed; None where nothing can be.
+    """Return the log ratio found with 95 % power, from screen to verdict; None where nothing can be.
 
-    The noncentral t is replaced by its usual shifted-t approximation, t_(1 - level) + t_(0.95) standard errors.
+    The widest of what the Welch test, the rank guard and the screen need. The noncentral t is replaced by its usual
+    shifted-t approximation, t_(1 - level) + t_(0.95) standard errors.
     """
     count = max(seen.new_count, 1 + policy.confirm_runs)
-    if not can_fail(baseline_count, count, policy):
+    rank_reach = reach(count, baseline_count, policy.alpha)
+    if rank_reach is None or not can_fail(baseline_count, count, policy):
         return None
-    reach = seen.critical(welch_level(policy)) + seen.critical(MISS_RATE)
-    return math.log1p(policy.min_effect) + reach * seen.standard_error(count)
+    certain = seen.critical(MISS_RATE)
+    welch = (seen.critical(welch_level(policy)) + certain) * seen.standard_error(count)
+    confirmed = math.log1p(policy.min_effect) + max(welch, rank_reach * seen.spread)
+    if policy.interleaved:
+        return confirmed
+    return max(confirmed, (seen.critical(policy.screen_alpha) + certain) * seen.standard_error(1))
 
 
 def settles(seen: Difference, new_count: int, baseline_count: int, policy: Policy) -> bool:
@@ -40,8 +46,8 @@ def settles(seen: Difference, new_count: int, baseline_count: int, policy: Polic
     error = seen.standard_error(new_count)
     if seen.estimate + seen.critical(0.05) * error < math.log1p(policy.detectable):
         return True
-    reach = seen.critical(welch_level(policy)) * error
-    significant = abs(seen.estimate) - reach >= math.log1p(policy.min_effect)
+    needed = seen.critical(welch_level(policy)) * error
+    significant = abs(seen.estimate) - needed >= math.log1p(policy.min_effect)
     return significant and can_fail(baseline_count, new_count, policy)
 
 

@@ -37,7 +37,7 @@ def load_recording(path: str | Path, *, method: str | None = None) -> dict[str, 
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
     except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise RecordingError(f"{path}: not a readable .npz recording ({error})") from error
@@ -47,7 +47,7 @@ def load_recording(path: str | Path, *, method: str | None = None) -> dict[str, 
         if separator and not name.endswith(CLOCK_SUFFIX) and method in (None, name):
             methods.setdefault(name, {})[op] = _runs(key, arrays)
     if not methods:
-        known = sorted({key.rpartition("__")[2] for key in arrays if not key.endswith(CLOCK_SUFFIX)})
+        known = sorted({key.rpartition("__")[2] for key in arrays if "__" in key and not key.endswith(CLOCK_SUFFIX)})
         wanted = "operation__method" if method is None else f"operation__{method}"
         raise RecordingError(f"{path}: no key is named {wanted}; its methods are {', '.join(known) or 'none'}")
     return methods

@@ -1,0 +1,116 @@
+"""The audit: the plugin's own path, replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from pytest_gpuperf.compare.audit import Deal, audit_recording, audit_suite
+from pytest_gpuperf.compare.recordings import RecordingError, base_of, load_recording
+from pytest_gpuperf.compare.verdict import Policy
+
+
+@pytest.fixture
+def suite(runs: Callable) -> dict:
+    noise = np.random.default_rng(2).normal(0, 0.003, (3, 20))
+    return {"gelu": runs(noise[0]), "gelu_p5": runs(noise[1] + 0.0488), "softmax": runs(noise[2])}
+
+
+def test_rows_say_what_each_benchmark_came_to(suite: dict) -> None:
+    rows = {row.op: row for row in audit_suite(suite, Deal(comparisons=60, visible_comparisons=5), method="events")}
+    assert rows["gelu"].false_alarm_rate == 0
+    assert rows["gelu"].detection_rate is None
+    assert rows["gelu"].true_ratio == 1.0
+    assert rows["gelu"].spread == pytest.approx(0.003, rel=0.3)
+    assert 1.01 < rows["gelu"].visible_ratio < 1.03
+    assert rows["gelu_p5"].detection_rate == 1.0
+    assert rows["gelu_p5"].true_ratio == pytest.approx(1.05, abs=0.003)
+    assert rows["gelu_p5"].visible_ratio is None
+    assert all(sum(row.verdict_counts.values()) == row.comparisons == 60 for row in rows.values())
+    assert all(row.method == "events" for row in rows.values())
+
+
+def test_json_holds_the_rate_that_applies(suite: dict) -> None:
+    rows = msgspec.json.decode(msgspec.json.encode(audit_suite(suite, Deal(comparisons=3, visible_comparisons=0))))
+    assert "false_alarm_rate" in rows[0]
+    assert "detection_rate" not in rows[0]
+    assert "detection_rate" in rows[1]
+    assert "false_alarm_rate" not in rows[1]
+
+
+def test_the_same_seed_deals_the_same(suite: dict) -> None:
+    deals = [list(Deal(comparisons=5, seed=seed).positions(20)) for seed in (1, 1, 2)]
+    assert deals[0] == deals[1] != deals[2]
+    assert all(not set(old) & set(new) for old, new in deals[0])
+    assert {(len(old), len(new)) for old, new in deals[0]} == {(10, 8)}
+
+
+def test_levels_are_the_policys(suite: dict) -> None:
+    blind = audit_suite(suite, Deal(comparisons=10, visible_comparisons=0), Policy(min_effect=0.2))
+    assert [row.detection_rate for row in blind] == [None, 0.0, None]
+
+
+def test_too_few_runs_say_how_many_it_takes(suite: dict) -> None:
+    with pytest.raises(RecordingError, match=r"gelu has 20 runs; 15 baseline runs, one and 7 confirming runs take 23"):
+        audit_suite(suite, Deal(baseline_runs=15))
+
+
+def test_slowdowns_are_known_by_name() -> None:
+    suite = dict.fromkeys(["gelu", "gelu_p2", "gelu_p1.5", "lone_p5", "gelu_plain"], ())
+    assert [base_of(op, suite) for op in suite] == [None, "gelu", "gelu", None, None]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(4)
+    clocks = generator.uniform(1.6, 1.9, (18, 1)) * np.ones((18, 40))
+    times = 100 / clocks * np.exp(generator.normal(0, 0.002, (18, 40)))
+    path = tmp_path / "recording.npz"
+    np.savez(path, op__clocked=times, op__clocked_ghz=clocks, op__wall=times * 1.1, notes=np.zeros(1))
+    return path
+
+
+def test_recordings_are_read_by_method_with_their_clocks(recording: Path) -> None:
+    methods = load_recording(recording)
+    assert {name: list(suite) for name, suite in methods.items()} == {"clocked": ["op"], "wall": ["op"]}
+    run = methods["clocked"]["op"][0]
+    assert run.trials == 40
+    assert len(run.batches) == 2
+    assert methods["wall"]["op"][0].clock_ghz is None
+    assert list(load_recording(recording, method="wall")) == ["wall"]
+
+
+def test_the_clock_makes_the_difference(recording: Path) -> None:
+    spreads = {row.method: row.spread for row in audit_recording(recording, comparisons=1, visible_comparisons=0)}
+    assert spreads["clocked"] < 0.005 < 0.03 < spreads["wall"]
+
+
+def test_an_unknown_method_is_told_those_there_are(recording: Path) -> None:
+    with pytest.raises(RecordingError, match="operation__graph; its methods are clocked, wall"):
+        load_recording(recording, method="graph")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a recording", b"PK\x03\x04broken"])
+def test_what_is_no_recording_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file.npz"
+    path.write_bytes(content)
+    with pytest.raises(RecordingError, match=r"file\.npz: not a readable \.npz recording"):
+        load_recording(path)
+
+
+def test_an_absent_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="absent"):
+        load_recording(tmp_path / "absent.npz")
+
+
+@pytest.mark.parametrize(
+    "arrays", [{"op__m": np.ones(5)}, {"op__m": np.ones((4, 5)), "op__m_ghz": np.ones((4, 4))}], ids=["flat", "clocks"]
+)
+def test_arrays_of_another_shape_are_refused_by_key(tmp_path: Path, arrays: dict) -> None:
+    np.savez(tmp_path / "file.npz", **arrays)
+    with pytest.raises(RecordingError, match="op__m: expected an array of runs × trials"):
+        load_recording(tmp_path / "file.npz")
