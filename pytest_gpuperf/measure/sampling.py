@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 READ_EVERY_US = 250_000.0
 """A reading takes milliseconds, so it is taken at the ends and this often between."""
 MOST_RETRIES = 3
+MOST_BATCHES = 20
+"""Of a record, which keeps two numbers for each."""
 UNSTABLE_NOTE = "unstable: the device was throttled during the trials"
 
 
@@ -53,13 +55,16 @@ class Sampling:
                 self._judge()
 
     def trials(self) -> Trials:
-        """Return all trials as one record."""
+        """Return all trials as one record; neighbouring batches are counted as one where there are many."""
         return Trials(
             times_us=tuple(time for batch in self.batches for time in batch.times_us),
-            batch_indices=tuple(index for index, batch in enumerate(self.batches) for _ in batch.times_us),
+            batch_indices=tuple(self._group(index) for index, batch in enumerate(self.batches) for _ in batch.times_us),
             clocks_ghz=tuple(clock for batch in self.batches for clock in batch.clocks_ghz),
             host_us=tuple(time for batch in self.batches for time in batch.host_us),
         )
+
+    def _group(self, index: int) -> int:
+        return index * min(len(self.batches), MOST_BATCHES) // len(self.batches)
 
     @property
     def unqueued(self) -> bool:

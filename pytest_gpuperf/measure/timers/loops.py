@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from itertools import repeat
+from itertools import pairwise, repeat
+from math import sqrt
 from typing import Any
 
 from pytest_gpuperf.measure.batch import Batch, Target
+from pytest_gpuperf.measure.pace import pace_ghz, pace_name
 
 TRIAL_US = 100.0
 """A trial lasts about this long at least: a thousand times the clock's own cost, short enough for many of them."""
 BATCH_US = 20_000.0
+MOST_TRIALS = 20
+"""Of a batch: several batches a run, at several paces, are what the sensitivity to the pace is estimated from."""
 MOST_LOOPS = 1 << 14
 
 
 class LoopTimer:
     """`time.perf_counter_ns` around as many calls as fill a trial; a call that is long enough is timed alone.
+
+    Every trial comes with the pace that the CPU kept beside it, in the place of a device's clock.
 
     With a `setup`, every call has its own arguments, so that each is timed alone however short it is.
     """
@@ -31,7 +37,7 @@ class LoopTimer:
 
     def describe(self) -> str:
         """Say how a call is timed. The number of calls in a trial is no part of it: it differs from run to run."""
-        return "wall"
+        return f"{self.kind}, {pace_name()}"
 
     def prepare(self, target: Target) -> None:
         """Call once, then find how many calls fill a trial."""
@@ -42,10 +48,17 @@ class LoopTimer:
         self.floor_us = timed_us(_nothing, self._loops) / self._loops
 
     def batch(self, target: Target, trials: int) -> Batch:
-        """Time `trials` trials, or as many as the batch's time allows."""
-        allowed = max(1, int(BATCH_US / max(self._call_us * self._loops, 1.0)))
-        times = tuple(timed_us(target.bind(), self._loops) / self._loops for _ in range(min(trials, allowed)))
-        return Batch(times_us=times, work_us=sum(times) * self._loops)
+        """Time `trials` trials, or as many as the batch's time allows; the pace is taken before and after each."""
+        in_time = int(BATCH_US / max(self._call_us * self._loops, 1.0))
+        times_us, paces_ghz = [], [pace_ghz()]
+        for _ in range(max(1, min(trials, in_time, MOST_TRIALS))):
+            times_us.append(timed_us(target.bind(), self._loops) / self._loops)
+            paces_ghz.append(pace_ghz())
+        return Batch(
+            times_us=tuple(times_us),
+            clocks_ghz=tuple(sqrt(before * after) for before, after in pairwise(paces_ghz)),
+            work_us=sum(times_us) * self._loops,
+        )
 
     def _calibrated(self, call: Callable[[], Any]) -> int:
         loops = 1

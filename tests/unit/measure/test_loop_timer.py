@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_gpuperf.measure.batch import Target
+from pytest_gpuperf.measure.pace import pace_ghz, pace_name
 from pytest_gpuperf.measure.timers import loops
 from pytest_gpuperf.measure.timers.loops import TRIAL_US, LoopTimer
 
@@ -14,6 +15,7 @@ class Host:
 
     now_us = 0.0
     calls = 0
+    pace_ghz = 2.0
 
     def taking(self, call_us):
         def call(*_args):
@@ -27,6 +29,7 @@ class Host:
 def host(monkeypatch):
     made = Host()
     monkeypatch.setattr(loops, "time", SimpleNamespace(perf_counter_ns=lambda: round(made.now_us * 1e3)))
+    monkeypatch.setattr(loops, "pace_ghz", lambda: made.pace_ghz)
     return made
 
 
@@ -86,9 +89,24 @@ def test_setup_is_outside_the_timed_region(host):
     assert timer.batch(target, 3).times_us == pytest.approx((7.0,) * 3)
 
 
+def test_each_trial_has_the_pace_from_before_and_after_it(host):
+    timer, target = prepared(host.taking(5_000.0))
+    assert timer.batch(target, 3).clocks_ghz == pytest.approx((2.0,) * 3)
+
+    def speeding_up():
+        host.pace_ghz *= 4.0
+
+    host.pace_ghz = 1.0
+    assert timer.batch(Target(speeding_up), 2).clocks_ghz == pytest.approx((2.0, 8.0))
+
+
+def test_the_pace_is_that_of_a_loop_of_fixed_work():
+    assert 0.01 < pace_ghz() < 100.0
+
+
 def test_a_real_call_takes_real_time():
     timer, target = prepared(lambda: sum(range(100)))
     batch = timer.batch(target, 10)
     assert all(0.05 < time < 1e4 for time in batch.times_us)
     assert 0.0 < timer.floor_us < max(batch.times_us)
-    assert timer.describe() == "wall"
+    assert timer.describe() == f"wall, {pace_name()}"

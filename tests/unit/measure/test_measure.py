@@ -45,7 +45,7 @@ def test_the_identity_names_timer_cache_and_workload(fake, plan):
 def test_a_given_timer_is_used(fake, plan):
     timer = CpuBackend().timer(plan().settings)
     found = measure(lambda: fake.clock.advance_us(5.0), plan(timer=timer, trials=20), fake)
-    assert found.identity.timer == "wall"
+    assert found.identity.timer.startswith("wall")
 
 
 def test_a_fixed_number_of_trials_is_exact(fake, plan):
@@ -163,8 +163,8 @@ def test_hazards_are_on_the_result_and_among_its_notes(fake, plan, monkeypatch):
 def test_a_real_call_on_the_cpu_has_a_real_time(plan):
     found = measure(lambda: sum(range(2000)), plan(max_time=0.05), CpuBackend())
     assert 1.0 < found.record.mean_us < 1e5
-    assert found.identity.timer == "wall"
-    assert found.record.clock_ghz is None
+    assert found.identity.timer.startswith("wall, paced by ")
+    assert found.record.clock_ghz > 0.0
     assert found.record.host_us is None
 
 

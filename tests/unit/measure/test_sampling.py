@@ -4,7 +4,7 @@ import pytest
 
 from pytest_gpuperf.measure.backends.fake import FakeBackend
 from pytest_gpuperf.measure.batch import Target
-from pytest_gpuperf.measure.sampling import MOST_RETRIES, READ_EVERY_US, UNSTABLE_NOTE, Sampling
+from pytest_gpuperf.measure.sampling import MOST_BATCHES, MOST_RETRIES, READ_EVERY_US, UNSTABLE_NOTE, Sampling
 from pytest_gpuperf.settings import BenchmarkSettings
 
 
@@ -23,6 +23,12 @@ def test_arrays_have_one_item_a_trial_in_the_order_taken():
     assert trials.batch_indices == (0,) * 50 + (1,) * 50 + (2,) * 20
     assert trials.clocks_ghz[0] == pytest.approx(1.5)
     assert trials.clocks_ghz[-1] == pytest.approx(1.52)
+
+
+def test_many_batches_are_counted_as_few_so_that_records_stay_short():
+    trials = sampled(FakeBackend(run=1), trials=2000).trials()
+    assert set(trials.batch_indices) == set(range(MOST_BATCHES))
+    assert list(trials.batch_indices) == sorted(trials.batch_indices)
 
 
 def test_a_throttled_stretch_is_taken_again():
