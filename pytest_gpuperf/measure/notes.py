@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 UNQUEUED_NOTE = "unqueued: the call waits for the device or overfills its queue; the host's time is in the figure"
 LAUNCH_BOUND_NOTE = "launch-bound: the host takes longer to dispatch the call than the device to run it"
+AT_FLOOR_NOTE = (
+    "no longer than the timer reads around nothing: the work is shorter than it can tell, or runs on another stream"
+)
 FLOOR_MATTERS_SHARE = 0.1
+AT_FLOOR_RATIO = 1.3
 
 
 def result_notes(trials: Trials, timer: Timer, *, unqueued: bool) -> tuple[str, ...]:
@@ -24,6 +28,8 @@ def result_notes(trials: Trials, timer: Timer, *, unqueued: bool) -> tuple[str, 
     notes = []
     if trials.host_us and median(trials.host_us) > time_us and not unqueued:
         notes.append(LAUNCH_BOUND_NOTE)
-    if timer.floor_us > FLOOR_MATTERS_SHARE * time_us:
+    if timer.floor_us * AT_FLOOR_RATIO >= time_us:
+        notes.append(AT_FLOOR_NOTE)
+    elif timer.floor_us >= FLOOR_MATTERS_SHARE * time_us:
         notes.append(f"short for this timer, which reads {timer.floor_us:.2g} us around nothing")
     return tuple(notes)

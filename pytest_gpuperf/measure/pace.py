@@ -17,7 +17,7 @@ NOMINAL_CYCLES = 230 * ITERATIONS
 
 
 def pace_name() -> str:
-    """Name what the pace is set by: another interpreter runs the loop at another speed, so that paces do not compare."""
+    """Name what the pace is set by: another interpreter runs the loop at another speed, and paces do not compare."""
     implementation = sys.implementation
     return f"paced by {implementation.name} {sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import warnings
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ def _accelerator() -> Backend | None:
         return None
     import torch
 
-    return _cuda("cuda", None) if torch.cuda.is_available() else None
+    return _cuda("cuda", None) if _available(torch)[0] else None
 
 
 def _cuda(asked: str, index: int | None) -> Backend:
@@ -66,13 +67,22 @@ def _torch_with_cuda(asked: str) -> Any:
         )
     import torch
 
-    if not torch.cuda.is_available():
-        built = torch.version.cuda or "no CUDA"
+    available, reason = _available(torch)
+    if not available:
+        built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "no CUDA"
         raise DeviceUnavailableError(
-            f"--gpuperf-device={asked}: torch {torch.__version__} (built for {built}) finds no usable GPU; "
+            f"--gpuperf-device={asked}: torch {torch.__version__} (built for {built}) finds no usable GPU{reason}; "
             "see `nvidia-smi`, or measure with --gpuperf-device=cpu"
         )
     return torch
+
+
+def _available(torch: Any) -> tuple[bool, str]:
+    """Whether torch can use a GPU, and what it warns of if not (an old driver, say)."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        available = bool(torch.cuda.is_available())
+    return available, f" ({str(told[0].message).splitlines()[0]})" if told else ""
 
 
 def _driver_installed() -> bool:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -31,6 +32,18 @@ def test_an_unknown_device_is_one_clear_error(device):
 def test_a_gpu_that_is_not_there_is_one_clear_error(no_gpu):
     with pytest.raises(DeviceUnavailableError, match=r"--gpuperf-device=cuda: torch .* finds no usable GPU.*=cpu"):
         backend_for("cuda")
+
+
+def test_what_torch_warns_of_is_part_of_the_error(no_gpu, monkeypatch):
+    def is_available():
+        warnings.warn("The NVIDIA driver on your system is too old\nmore", stacklevel=1)
+        return False
+
+    monkeypatch.setattr("torch.cuda.is_available", is_available)
+    with pytest.raises(DeviceUnavailableError, match=r"no usable GPU \(The NVIDIA driver on your system is too old\)"):
+        backend_for("cuda")
+    monkeypatch.setattr(backends, "_driver_installed", lambda: True)
+    assert backend_for(None).device == "cpu"
 
 
 def test_a_gpu_without_torch_is_one_clear_error(monkeypatch):
