@@ -6,6 +6,8 @@ import os
 import sys
 
 SANITIZER_LIBRARIES = ("libasan", "libtsan", "libubsan", "libsanitizer")
+INJECTED_LIBRARY = "Injection"
+"""What the preloaded libraries of GPU profilers and sanitizers have in their names."""
 INJECTION_VARIABLES = ("CUDA_INJECTION64_PATH", "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN", "NSYS_PROFILING_SESSION_ID")
 MONITORING_TOOLS = {0: "a debugger", 1: "a coverage tool", 2: "a profiler"}
 
@@ -23,7 +25,10 @@ def _environment() -> list[str]:
     found += [
         f"{name} is set: a GPU profiler or sanitizer is attached" for name in INJECTION_VARIABLES if name in os.environ
     ]
-    if any(library in os.environ.get("LD_PRELOAD", "") for library in SANITIZER_LIBRARIES):
+    preloaded = os.environ.get("LD_PRELOAD", "")
+    if INJECTED_LIBRARY in preloaded:
+        found.append("a GPU profiler or sanitizer is preloaded (LD_PRELOAD)")
+    if any(library in preloaded for library in SANITIZER_LIBRARIES):
         found.append("a sanitizer is preloaded (LD_PRELOAD)")
     return found
 

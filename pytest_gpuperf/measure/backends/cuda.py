@@ -28,6 +28,7 @@ TIMERS: dict[str, Callable[[Rig, str], Timer]] = {"events": EventsTimer, "wall":
 AUTO = "events"
 PROBE_TRIALS = 5
 SHORT_OF_MEMORY = 0.75
+"""Share of the device's memory that is free."""
 
 
 class CudaBackend:

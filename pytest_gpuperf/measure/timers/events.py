@@ -133,13 +133,10 @@ class EventsTimer:
 
     def _shrink(self, count: int) -> None:
         """Halve the batch; a single call that cannot be queued twice running is timed unqueued from then on."""
-        self._growing = False
         self._limit = max(1, count // 2)
-        if count > 1 or not self._retried:
-            self._retried = self._retried or count == 1
-            return
-        self._queued = False
-        self._limit = MOST_TRIALS
+        self._queued = count > 1 or not self._retried
+        self._growing = not self._queued
+        self._retried = self._retried or count == 1
 
 
 def _nothing() -> None:

@@ -90,6 +90,17 @@ def test_a_call_that_waits_is_timed_unqueued_and_says_so(rig):
     assert rig.hold.begun == held
 
 
+def test_unqueued_batches_are_sized_by_the_call_too(rig):
+    def call(device_us):
+        rig.launch(device_us)
+        rig.wait()
+
+    short, short_target = prepared(rig, lambda: call(10.0))
+    assert largest_batch(short, short_target) == MOST_TRIALS
+    long, long_target = prepared(rig, lambda: call(20_000.0))
+    assert largest_batch(long, long_target) == 1
+
+
 def test_one_late_module_load_does_not_unqueue(rig):
     loads = iter([False, False, True])
 

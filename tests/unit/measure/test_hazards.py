@@ -25,6 +25,7 @@ def before():
         ("CUDA_LAUNCH_BLOCKING", "1", "CUDA_LAUNCH_BLOCKING"),
         ("CUDA_INJECTION64_PATH", "/opt/tool.so", "profiler or sanitizer"),
         ("LD_PRELOAD", "/usr/lib/libasan.so.8", "sanitizer"),
+        ("LD_PRELOAD", "/opt/libToolsInjection64.so", "GPU profiler"),
     ],
 )
 def test_the_environment_is_looked_at(before, monkeypatch, name, value, word):
