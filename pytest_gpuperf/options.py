@@ -21,7 +21,8 @@ from pytest_gpuperf.settings import (
 
 FIXTURE = "gpubench"
 MARKER = "perf"
-_NEEDS_MEASURING = ("json", "strict", "fail_on", "override", "force")
+_NEEDS_MEASURING = ("json", "override", "force")
+_NEEDS_A_GATE = ("strict", "fail_on")
 _STORING = ("--gpuperf-save-baseline", "--gpuperf-extend-baseline")
 
 
@@ -132,7 +133,7 @@ class Options:
         self.fresh_worker: str | None = config.getoption("gpuperf_fresh_worker")
         self.fork_server: str | None = config.getoption("gpuperf_fork_server")
         self.session = self._session_settings()
-        self._refuse_options_without_measuring()
+        self._refuse_options_without_effect()
         # Impossible values are errors at start-up even if no test ever asks for them.
         self.defaults = BenchmarkSettings(**{**self._per_benchmark, **self._overrides})
 
@@ -183,15 +184,17 @@ class Options:
             raise pytest.UsageError(f"{place}: {_short(revision)} is no revision")
         return revision
 
-    def _refuse_options_without_measuring(self) -> None:
-        if self.session.measuring:
-            return
-        for name in _NEEDS_MEASURING:
+    def _refuse_options_without_effect(self) -> None:
+        if not self.session.measuring:
+            self._refuse((*_NEEDS_MEASURING, *_NEEDS_A_GATE), "nothing would be measured")
+        if not self.session.gate:
+            self._refuse(_NEEDS_A_GATE, "a session that only stores a baseline fails on no verdict")
+
+    def _refuse(self, names: Iterable[str], reason: str) -> None:
+        for name in names:
             if self._config.getoption(f"gpuperf_{name}"):
                 spelled = f"--gpuperf-{name.replace('_', '-')}"
-                raise pytest.UsageError(
-                    f"{spelled} has no effect without --gpuperf: nothing would be measured; add --gpuperf"
-                )
+                raise pytest.UsageError(f"{spelled} has no effect without --gpuperf: {reason}; add --gpuperf")
 
     def _read(self, settings: Iterable[Setting]) -> Iterator[tuple[str, Any]]:
         for setting in settings:
@@ -235,7 +238,8 @@ class Options:
         known = [setting.ini for setting in (*PER_SESSION.values(), *PER_BENCHMARK.values())]
         for key in _ini_mapping(self._config):
             if key.startswith("gpuperf") and key not in known:
-                raise pytest.UsageError(f"{self._config.inipath}: unknown ini key {key!r}{_suggestion(key, known)}")
+                hint = _suggestion(key, known, shared="gpuperf_")
+                raise pytest.UsageError(f"{self._config.inipath}: unknown ini key {key!r}{hint}")
 
 
 def _parsed(parse: Any, raw: object, place: str) -> Any:
@@ -250,11 +254,13 @@ def _short(value: object) -> str:
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
-def _suggestion(name: str, known: Sequence[str] | Mapping[str, object]) -> str:
+def _suggestion(name: str, known: Sequence[str] | Mapping[str, object], shared: str = "") -> str:
+    """Say which of `known` is meant; the `shared` beginning does not make names alike."""
     import difflib  # not at the top: only a mistake pays for it
 
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    telling = name[len(shared) :]
+    close = difflib.get_close_matches(telling, [each[len(shared) :] for each in known], n=1, cutoff=0.6)
+    return f" (did you mean {shared + close[0]!r}?)" if close else ""
 
 
 def _ini_mapping(config: pytest.Config) -> Mapping[str, Any]:
