@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -221,3 +222,26 @@ def test_after_a_sticky_error_everything_later_is_refused_with_one_message():
     assert lines[0].startswith("first:"), done.stderr
     assert len(lines) == 3
     assert all("in an error state since culprit" in line for line in lines[1:])
+
+
+BLOCKING = """
+import torch
+from pytest_gpuperf.measure.backends import backend_for
+from pytest_gpuperf.measure.measure import measure
+from pytest_gpuperf.measure.plan import BenchmarkId, Plan
+from pytest_gpuperf.settings import BenchmarkSettings
+
+backend, values = backend_for("cuda"), torch.zeros(4096, device="cuda")
+plan = Plan(benchmark=BenchmarkId(node_id="test"), settings=BenchmarkSettings(trials=20))
+found = measure(lambda: values + values, plan, backend)
+print(found.hazards, found.identity.timer)
+"""
+
+
+def test_blocking_launches_end_in_a_flagged_figure_and_not_in_a_hang():
+    environment = {**os.environ, "CUDA_LAUNCH_BLOCKING": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKING], capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert "CUDA_LAUNCH_BLOCKING is set" in done.stdout, done.stderr
+    assert "events, unqueued" in done.stdout

@@ -136,7 +136,10 @@ class CudaBackend:
         """Give the allocator's cache back, and what unreachable cycles hold.
 
         A full collection takes a tenth of a second with torch loaded, so it is left until memory is getting short.
+        A device in an error state is left alone.
         """
+        if self._sticky is not None:
+            return
         free_bytes, total_bytes = self._torch.cuda.mem_get_info(self.index)
         gc.collect(*(() if free_bytes < SHORT_OF_MEMORY * total_bytes else (YOUNG_GENERATION,)))
         self._torch.cuda.empty_cache()

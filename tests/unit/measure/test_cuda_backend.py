@@ -236,6 +236,7 @@ def test_a_broken_device_is_left_alone_at_the_end(torch, backend):
     backend.rig()
     torch.cuda.broken = True
     backend.note_failure("culprit", RuntimeError())
+    backend.release_memory()
     backend.close()
 
 
