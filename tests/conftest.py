@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+# A run inside this process forgets what it imported; what is imported here is not imported anew each time.
+import hypothesis
 import pytest
+
+__all__ = ["hypothesis"]
 
 pytest_plugins = ["pytester"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-# A run inside this process forgets what it imported; what is imported here already is not imported anew each time.
+# As in the conftest above: what every run inside this process would import again.
 import scipy.special
 import scipy.stats
 
