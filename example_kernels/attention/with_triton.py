@@ -8,6 +8,7 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from example_kernels.attention import on_hopper
 from example_kernels.attention.backward_kernels import keys_kernel, queries_kernel, rows_kernel
 from example_kernels.attention.configurations import Tiles, forward_tiles, keys_tiles, queries_tiles
 from example_kernels.attention.forward_kernel import forward_kernel
@@ -106,8 +107,12 @@ def launch_forward(
     """Write attention into `o` and the row log-sum-exp into `lse`."""
     batch, heads, queries, head_dim = q.shape
     keys, width = k.shape[2], head_width(head_dim)
-    tiles = tiles or forward_tiles(width, causal, q.element_size())
+    cohort = cohort_of(2 * keys * head_dim * q.element_size() * k.shape[1] // heads)
     described = can_describe(q, k, v)
+    if tiles is None and described and can_describe(o) and on_hopper.fits(q, k):
+        on_hopper.launch_forward(q, k, v, o, lse, causal, scale, cohort)
+        return
+    tiles = tiles or forward_tiles(width, causal, q.element_size())
     sources = (q, k, v)
     if described:
         sources = (describe(q, tiles.queries, width), describe(k, tiles.keys, width), describe(v, tiles.keys, width))
@@ -116,8 +121,7 @@ def launch_forward(
     forward_kernel[grid](
         *sources, o, lse,
         _strides(q), _strides(k), _strides(v), _strides(o),
-        scale, instances, heads, heads // k.shape[1], queries, keys, head_dim,
-        cohort_of(2 * keys * head_dim * q.element_size() * k.shape[1] // heads),
+        scale, instances, heads, heads // k.shape[1], queries, keys, head_dim, cohort,
         CAUSAL=causal, TAIL=keys % tiles.keys != 0, QUERIES=tiles.queries, KEYS=tiles.keys, WIDTH=width,
         PRECISION=_precision(q), DESCRIPTORS=described, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip

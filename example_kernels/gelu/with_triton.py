@@ -32,9 +32,21 @@ def _sigmoid_2u(x):
 
 
 @triton.jit
-def _gelu(x, TANH: tl.constexpr):
+def _upper_tail(x):
+    """Return 1 − Φ(|x|) to 1e-7, by Abramowitz and Stegun 7.1.26: one reciprocal, one exponential, six products."""
+    z = tl.abs(x) * 0.7071067812
+    t = 1.0 / (1.0 + 0.3275911 * z)
+    series = t * (0.127414796 + t * (-0.142248368 + t * (0.710706871 + t * (-0.726576013 + t * 0.530702714))))
+    return series * tl.exp2(-1.4426950409 * z * z)
+
+
+@triton.jit
+def _gelu(x, TANH: tl.constexpr, NARROW: tl.constexpr):
+    """NARROW: the result is rounded to 16 bits, so that erf to 1e-7 is exact enough, at half the instructions."""
     if TANH:
         y = x * _sigmoid_2u(x)
+    elif NARROW:
+        y = tl.maximum(x, 0.0) - tl.minimum(tl.abs(x), 64.0) * _upper_tail(x)
     else:
         y = 0.5 * x * (1.0 + tl.erf(x * 0.7071067812))
     return y
@@ -56,15 +68,16 @@ def _gelu_slope(x, TANH: tl.constexpr):
 @triton.jit
 def gelu_forward_kernel(x_ptr, y_ptr, n, TANH: tl.constexpr, BLOCK: tl.constexpr):
     """Each program turns one block; only the last one pays for a mask, which would make the loads narrow."""
+    NARROW: tl.constexpr = y_ptr.dtype.element_ty.primitive_bitwidth == 16
     start = tl.program_id(0).to(tl.int64) * BLOCK
     offsets = tl.arange(0, BLOCK)
     if start + BLOCK <= n:
         x = tl.load(x_ptr + start + offsets).to(tl.float32)
-        tl.store(y_ptr + start + offsets, _gelu(x, TANH).to(y_ptr.dtype.element_ty))
+        tl.store(y_ptr + start + offsets, _gelu(x, TANH, NARROW).to(y_ptr.dtype.element_ty))
     else:
         inside = start + offsets < n
         x = tl.load(x_ptr + start + offsets, mask=inside, other=0.0).to(tl.float32)
-        tl.store(y_ptr + start + offsets, _gelu(x, TANH).to(y_ptr.dtype.element_ty), mask=inside)
+        tl.store(y_ptr + start + offsets, _gelu(x, TANH, NARROW).to(y_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit

@@ -164,8 +164,8 @@ def test_unfused_agrees(draw):
         (10, 32769, True, "shared"),
         (10, 32769, False, "split"),
         (132, 32769, False, "online"),
-        (10, 16384 * 264, True, "shared"),
-        (10, 16384 * 264 + 1, True, "split"),
+        (10, 8192 * 528, True, "shared"),
+        (10, 8192 * 528 + 1, True, "split"),
     ],
 )
 def test_strategy(rows, columns, cooperative, strategy):

@@ -1,0 +1,170 @@
+"""What only a GPU can show of the attention kernels; the rest of their tests are in tests/kernels and run there too."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+if not torch.cuda.is_available():
+    pytest.skip("needs a CUDA device", allow_module_level=True)
+
+from example_kernels.attention import IMPLEMENTATIONS, attention, with_triton  # noqa: E402
+from example_kernels.attention.reference import attention_naive  # noqa: E402
+
+kernel = IMPLEMENTATIONS["triton"]
+HALF_TYPES = (torch.float16, torch.bfloat16)
+
+
+def inputs(batch, heads, kv_heads, queries, keys, head_dim, dtype, seed=0):
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    shapes = [(heads, queries), (kv_heads, keys), (kv_heads, keys), (heads, queries)]
+    return [
+        torch.randn(batch, h, n, head_dim, device="cuda", dtype=dtype, generator=generator, requires_grad=i < 3)
+        for i, (h, n) in enumerate(shapes)
+    ]
+
+
+def results(function, q, k, v, do, **options):
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    o = function(q, k, v, **options)
+    return (o.detach(), *torch.autograd.grad(o, (q, k, v), do))
+
+
+def relative_errors(actual, expected):
+    return [((a.double() - e).norm() / e.norm()).item() for a, e in zip(actual, expected, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        (2, 2, 2, 256, 256, 128),
+        (1, 4, 2, 300, 300, 128),
+        (1, 4, 1, 333, 77, 64),
+        (1, 2, 2, 77, 333, 64),
+        (2, 2, 1, 1, 513, 128),
+        (1, 2, 2, 513, 1, 64),
+        (1, 2, 2, 200, 260, 80),
+        (1, 2, 2, 200, 130, 40),
+        (1, 2, 2, 130, 200, 256),
+        (1, 3, 3, 1024, 1024, 96),
+    ],
+)
+def test_forward_and_gradients_match_float64(problem, causal, dtype):
+    q, k, v, do = inputs(*problem, dtype)
+    expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), causal=causal)
+    bound = 4e-3 if dtype == torch.float16 else 2e-2
+    assert max(relative_errors(results(kernel, q, k, v, do, causal=causal), expected)) < bound
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_long_sequences(head_dim, causal):
+    q, k, v, do = inputs(1, 8, 2, 4096, 4096, head_dim, torch.bfloat16)
+    expected = results(attention_naive, *(x.float() for x in (q, k, v, do)), causal=causal)
+    actual = results(kernel, q, k, v, do, causal=causal)
+    assert max(relative_errors(actual, [e.double() for e in expected])) < 2e-2
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_layout_with_heads_inside_lengths(causal):
+    q, k, v, do = (
+        x.detach().transpose(1, 2).contiguous().transpose(1, 2) for x in inputs(2, 4, 4, 300, 300, 64, torch.bfloat16)
+    )
+    expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), causal=causal)
+    assert max(relative_errors(results(kernel, q, k, v, do, causal=causal), expected)) < 2e-2
+
+
+def test_misaligned_rows_take_the_general_path():
+    q, k, v, do = (x.detach()[..., 1:] for x in inputs(1, 2, 2, 300, 300, 65, torch.bfloat16))
+    assert not with_triton.can_describe(q)
+    expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), causal=True)
+    assert max(relative_errors(results(kernel, q, k, v, do, causal=True), expected)) < 2e-2
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_the_same_bits_every_time(head_dim, causal):
+    q, k, v, do = inputs(2, 8, 4, 1000, 1000, head_dim, torch.bfloat16)
+    first = results(kernel, q, k, v, do, causal=causal)
+    for _ in range(3):
+        assert all(torch.equal(a, b) for a, b in zip(first, results(kernel, q, k, v, do, causal=causal), strict=True))
+
+
+def test_nothing_is_written_past_the_end():
+    q, k, v, _ = inputs(1, 2, 2, 70, 70, 64, torch.bfloat16)
+    room = torch.full((1, 2, 80, 64), 7.0, device="cuda", dtype=torch.bfloat16)
+    lse = torch.full((1, 2, 70), float("nan"), device="cuda")
+    with_triton.launch_forward(q.detach(), k.detach(), v.detach(), room[:, :, :70], lse, False, 0.125)
+    assert (room[:, :, 70:] == 7.0).all()
+    assert not lse.isnan().any()
+
+
+def test_offsets_past_two_to_the_31():
+    q, k, _, _ = inputs(1, 1, 1, 64, 128, 64, torch.bfloat16)
+    wide = torch.empty(2**31 + 2**20, device="cuda", dtype=torch.bfloat16)
+    far = wide.as_strided((1, 1, 128, 64), (0, 0, 2**24, 1))
+    far.copy_(k.detach())
+    torch.testing.assert_close(kernel(q, far, far).detach(), kernel(q, k, k).detach())
+
+
+def test_more_instances_than_a_grid_dimension():
+    q, k, v, do = inputs(1100, 64, 64, 2, 3, 64, torch.float16)
+    expected = results(attention_naive, *(x.float() for x in (q, k, v, do)))
+    assert max(relative_errors(results(kernel, q, k, v, do), [e.double() for e in expected])) < 4e-3
+
+
+def test_runs_on_the_current_stream():
+    q, k, v, do = inputs(1, 2, 2, 256, 256, 64, torch.bfloat16)
+    expected = results(kernel, q, k, v, do)
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        late = q.detach() * 1.0
+        actual = results(kernel, late, k, v, do)
+    stream.synchronize()
+    assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
+
+
+def test_float32_is_exact_to_rounding():
+    q, k, v, do = inputs(1, 2, 2, 500, 500, 64, torch.float32)
+    expected = results(attention_naive, *(x.double() for x in (q, k, v, do)))
+    assert max(relative_errors(results(kernel, q, k, v, do), expected)) < 1e-6
+
+
+def test_memory_grows_linearly_with_length():
+    def peak(function, length):
+        q, k, v, do = inputs(1, 4, 4, length, length, 64, torch.bfloat16)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        results(function, q, k, v, do)
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+
+    peak(kernel, 1024)
+    assert 1.9 < peak(kernel, 8192) / peak(kernel, 4096) < 2.1
+    assert peak(attention_naive, 8192) / peak(attention_naive, 4096) > 3.5
+
+
+def test_picks_triton_on_cuda_tensors():
+    q, k, v, _ = inputs(1, 2, 2, 100, 100, 64, torch.bfloat16)
+    assert torch.equal(attention(q, k, v), kernel(q, k, v))
+    wide = torch.randn(1, 1, 8, 300, device="cuda", dtype=torch.bfloat16)
+    assert attention(wide, wide, wide).shape == wide.shape
+
+
+@pytest.mark.parametrize("name", ["flash", "cudnn", "compiled"])
+def test_rivals_agree(name):
+    q, k, v, do = inputs(1, 4, 4, 256, 256, 64, torch.bfloat16)
+    expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), causal=True)
+    assert max(relative_errors(results(IMPLEMENTATIONS[name], q, k, v, do, causal=True), expected)) < 2e-2
+
+
+def test_mixed_devices_are_refused():
+    q, k, v, _ = inputs(1, 2, 2, 8, 8, 16, torch.float16)
+    with pytest.raises(ValueError, match="cpu"):
+        kernel(q, k.cpu(), v)
