@@ -18,8 +18,8 @@ NOMINAL_CYCLES = 230 * ITERATIONS
 
 def pace_name() -> str:
     """Name what the pace is set by: another interpreter runs the loop at another speed, and paces do not compare."""
-    implementation = sys.implementation
-    return f"paced by {implementation.name} {sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
+    return f"paced by {sys.implementation.name} {version}"
 
 
 def pace_ghz() -> float:
