@@ -1,4 +1,4 @@
-"""The clock adjustment: what a run would have taken at the baseline's SM clock.
+"""The clock adjustment: what a run would have taken at the baseline's clock.
 
 x = log t + b (log f - log f_ref), b the benchmark's clock sensitivity: 1 for a kernel that the core clock bounds,
 0 for one that never feels it. A card that nobody may lock wanders by a quarter under load; most of the difference
@@ -85,7 +85,7 @@ def raw(run: RunRecord) -> float:
 
 
 def mean_log_clock(points: Points) -> float:
-    """Return a run's mean log SM clock."""
+    """Return a run's mean log clock."""
     return mean([clock for _, clock in points])
 
 

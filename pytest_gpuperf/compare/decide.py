@@ -130,7 +130,7 @@ def _clock_only(case: _Case) -> _Judged | None:
     if case.arms.sensitivity is None or raw is None or not _certain(case, slower(raw, case.raw_arms, case.policy)):
         return None
     clocks = mean_clock_ghz(case.baseline), mean_clock_ghz(case.runs)
-    return _Judged("inconclusive", reasons.clock_only(raw.estimate, *clocks))
+    return _Judged("inconclusive", reasons.clock_only(case.policy.clock_name, raw.estimate, *clocks))
 
 
 def _short_of_runs(case: _Case, seen: Difference) -> _Judged | None:

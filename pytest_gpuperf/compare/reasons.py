@@ -56,7 +56,7 @@ def runs(count: int, kind: str = "") -> str:
     return f"{count} {kind}run{'' if count == 1 else 's'}"
 
 
-def clock_only(raw: float, baseline_ghz: float | None, new_ghz: float | None) -> str:
-    """Tell a slowdown that is the card's clock and not the code's."""
+def clock_only(name: str, raw: float, baseline_ghz: float | None, new_ghz: float | None) -> str:
+    """Tell a slowdown that is the clock's (of this name) and not the code's."""
     clocks = "" if baseline_ghz is None or new_ghz is None else f": {new_ghz:.2f} GHz instead of {baseline_ghz:.2f}"
-    return f"the card's clock, not the code ({change(raw)} as measured, not at the same clock{clocks})"
+    return f"{name}, not the code ({change(raw)} as measured, not at the same clock{clocks})"

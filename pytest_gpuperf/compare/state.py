@@ -9,11 +9,11 @@ from pytest_gpuperf.compare.numbers import mean
 from pytest_gpuperf.measure.samples import RunRecord
 
 CLOCKS_DIFFER = 0.02
-"""Share by which the mean SM clocks must differ to be worth a line."""
+"""Share by which the mean clocks must differ to be worth a line."""
 
 
 def mean_clock_ghz(runs: Sequence[RunRecord]) -> float | None:
-    """Return the runs' geometric mean SM clock; None where one was not metered."""
+    """Return the runs' geometric mean clock; None where one was not metered."""
     logs = [math.log(run.clock_ghz) for run in runs if run.clock_ghz is not None and run.clock_ghz > 0]
     return math.exp(mean(logs)) if logs and len(logs) == len(runs) else None
 
@@ -27,7 +27,7 @@ def _clocks(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[st
     old, new = mean_clock_ghz(baseline), mean_clock_ghz(runs)
     if old is None or new is None or abs(math.log(new / old)) < CLOCKS_DIFFER:
         return []
-    return [f"SM clock {old:.2f} → {new:.2f} GHz"]
+    return [f"clock {old:.2f} → {new:.2f} GHz"]
 
 
 def _throttling(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[str]:

@@ -31,6 +31,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Peak memory beyond the baseline's by more than this share (and 64 KiB) fails without a test."""
     kernel_tolerance: int = 0
     """So many kernels a call beyond the baseline's are allowed."""
+    clock_name: str = "the card's clock"
+    """What the runs' clocks are of, as it is told: on a CPU, its pace."""
     interleaved: bool = False
     """True for A/B: both sides ran in turn on one card, so that raw time counts and sessions do not."""
 
