@@ -85,19 +85,13 @@ def document(rows: Mapping[str, Sequence[AuditRow]], sharp: Sequence[AuditRow], 
     clocked = [row for row in rows["h200_clocked"] if row.method == "clocked"]
     parts += ["**Benchmark by benchmark, clock-adjusted**", benchmarks_table(clocked, sharp)]
     parts += ["**What a naive test says of identical code, on the same samples**", naive_table()]
-    parts += ["**What a session costs**", cost_table(clocked)]
+    parts += ["**What a session costs, in minutes**", cost_table(clocked)]
     return "\n\n".join(parts) + "\n"
 
 
 def methods_table(rows: Sequence[AuditRow]) -> str:
     """One line a method: false alarms, confirmations, and the share of each known slowdown that was found."""
-    headers = [
-        "value tested",
-        "false alarms",
-        "worst benchmark",
-        "confirmed",
-        *(op.replace("_p", " +") for op in FOUND),
-    ]
+    slowdowns = [f"{op.replace('_p', ' +')} %" for op in FOUND]
     body = []
     for method in dict.fromkeys(row.method for row in rows):
         chosen = {row.op: row for row in rows if row.method == method}
@@ -108,7 +102,7 @@ def methods_table(rows: Sequence[AuditRow]) -> str:
         body.append(
             [METHODS[method], f"{np.mean(rates):.3%}", f"{max(rates):.2%}", f"{advanced:.0%}", *found],
         )
-    return table(body, [f"{header} %" if header[-1].isdigit() else header for header in headers])
+    return table(body, ["value tested", "false alarms", "worst benchmark", "confirmed", *slowdowns])
 
 
 def found_share(row: AuditRow | None) -> str:
@@ -152,7 +146,7 @@ def naive_alarms(runs: np.ndarray) -> list[bool]:
 
 
 def cost_table(rows: Sequence[AuditRow], sizes: Sequence[int] = (10, 100, 1000)) -> str:
-    """Minutes of a session: each benchmark once, suspects seven times more in fresh processes that share their start."""
+    """Minutes of a session: each benchmark once, suspects seven times more in fresh processes that share a start."""
     advanced = float(np.mean([row.advanced_rate for row in rows if row.false_alarm_rate is not None]))
     body = []
     for size in sizes:
@@ -160,9 +154,7 @@ def cost_table(rows: Sequence[AuditRow], sizes: Sequence[int] = (10, 100, 1000))
         fresh = 7 * (STARTS_SECONDS + confirmed * BENCHMARK_SECONDS)
         baseline = 10 * (STARTS_SECONDS + size * BENCHMARK_SECONDS)
         body.append([size, *(f"{seconds / 60:.1f}" for seconds in (once, fresh, once + fresh, baseline))])
-    return table(
-        body, ["benchmarks", "own run, min", f"confirming {advanced:.0%}, min", "session, min", "baseline, min"]
-    )
+    return table(body, ["benchmarks", "own run", f"confirming {advanced:.0%}", "session", "saving a baseline"])
 
 
 def table(body: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
