@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_gpuperf.compare.fresh import POLL_SECONDS, Handle
@@ -20,6 +20,8 @@ LOG_TAIL_LINES = 25
 READY_FILE = "ready.json"
 EXIT_FILE = "exit.json"
 TURN_PREFIX = "turn-"
+# Lets torch.cuda.is_available(), which many a suite calls while it is collected, ask NVML and leave CUDA alone.
+FORK_FRIENDLY = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
 
 class ForkUnavailableError(Exception):
@@ -92,11 +94,13 @@ class ForkLauncher:
 
     def __init__(self, command: FreshCommand, start_seconds: float) -> None:
         """Start the server; raises `ForkUnavailableError` where it refuses, dies or is late."""
-        self._folder = tempfile.TemporaryDirectory(prefix="gpuperf-server-")
+        self._folder = tempfile.TemporaryDirectory(prefix="gpuperf-server-", ignore_cleanup_errors=True)
         self._home = Path(self._folder.name)
         self._log = self._home / LOG_FILE
         self._turns = itertools.count()
-        self._process = command.start(f"--gpuperf-fork-server={self._home}", self._log)
+        self._process = replace(command, environment={**command.environment, **FORK_FRIENDLY}).start(
+            f"--gpuperf-fork-server={self._home}", self._log
+        )
         try:
             self._await_ready(start_seconds)
         except BaseException:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
 import random
+import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +24,9 @@ TEXT_LIMIT_CHARACTERS = 2000
 SERVER_POLL_SECONDS = 0.005
 # What these built-in plugins remember from run to run belongs to the user's own session.
 _MEMORIES = ("lfplugin", "nfplugin", "stepwiseplugin")
+_PR_SET_PDEATHSIG = 1
 _NEUTRAL_OPTIONS = {
+    "cacheclear": False,
     "lf": False,
     "failedfirst": False,
     "newfirst": False,
@@ -30,15 +35,25 @@ _NEUTRAL_OPTIONS = {
     "usepdb": False,
     "trace": False,
     "xmlpath": None,
+    "log_file": os.devnull,
     "collectonly": False,
     "durations": None,
     "setuponly": False,
     "setupplan": False,
+    # Report files of other plugins: pytest-html, pytest-reportlog, pytest-json-report, allure-pytest.
+    "htmlpath": None,
+    "report_log": None,
+    "json_report": False,
+    "allure_report_dir": None,
 }
 
 
-def neutralise_options(config: pytest.Config) -> None:
-    """Undo the user's options that select, stop, write files or wait for a key: this process only measures."""
+def neutralise_options(config: pytest.Config, folder: Path) -> None:
+    """Undo the user's options that select, stop, write files or wait for a key: this process only measures.
+
+    Temporary folders go into `folder`: in their usual place each process pushes out those of an earlier session.
+    """
+    config.option.basetemp = str(folder / "temporary")
     for name, value in _NEUTRAL_OPTIONS.items():
         if hasattr(config.option, name):
             setattr(config.option, name, value)
@@ -86,6 +101,7 @@ class FreshWorker(_Collects):
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the request in place of pytest's own loop."""
+        _end_with_parent()
         self._run(session, self._folder)
         return True
 
@@ -100,6 +116,7 @@ class ForkServer(_Collects):
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Serve requests until the parent is gone (which ends this process itself when it has no more)."""
+        _end_with_parent()
         _import_for_all()
         refusal = _why_not_to_fork()
         _write_whole(self._home / READY_FILE, {"refusal": refusal})
@@ -119,6 +136,7 @@ class ForkServer(_Collects):
         if child == 0:
             code = 1
             try:
+                _end_with_parent()
                 self._run(session, folder)
                 self._bench.close()
                 code = 0
@@ -170,21 +188,31 @@ def _run_one(index: int, item: pytest.Item, nextitem: pytest.Item | None, bench:
 def _fate(reports: Sequence[pytest.TestReport]) -> tuple[str, str]:
     for report in reports:
         if not report.passed:
-            text = report.longreprtext or str(report.longrepr)
-            return report.outcome, text[-TEXT_LIMIT_CHARACTERS:]
+            return report.outcome, _bounded(report.longreprtext or str(report.longrepr))
     return "passed", ""
+
+
+def _bounded(text: str) -> str:
+    """Return the end of a text, which is where the error stands, with what UTF-8 has no form for escaped."""
+    return text[-TEXT_LIMIT_CHARACTERS:].encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _absent(index: int, node_id: str, broken: Mapping[str, str]) -> FinishedEvent:
     for place, why in broken.items():
         if node_id == place or node_id.startswith((f"{place}::", f"{place}/")) or place in ("", "."):
-            return FinishedEvent(index=index, outcome="failed", text=why[-TEXT_LIMIT_CHARACTERS:])
+            return FinishedEvent(index=index, outcome="failed", text=_bounded(why))
     return FinishedEvent(index=index, outcome="uncollected", text="there is no such test there")
 
 
 def _imported_files() -> dict[str, str]:
     files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
     return {name: str(Path(file).resolve()) for name, file in files if isinstance(file, str)}
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when its parent dies, however that happens; only where there is such a call."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _import_for_all() -> None:
@@ -195,9 +223,23 @@ def _import_for_all() -> None:
 def _why_not_to_fork() -> str:
     """Say what forbids forking this process, empty where nothing does."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        return "collecting the tests already used CUDA, which cannot be used in a fork then"
-    return ""
+    if torch is None:
+        return ""
+    # Counting devices is enough to spoil CUDA for every fork, and only a fork can tell that it is.
+    spoilt = torch.cuda.is_initialized() or _in_a_fork(lambda: torch.cuda._is_in_bad_fork())
+    return "collecting the tests already used CUDA, which cannot be used in a fork then" if spoilt else ""
+
+
+def _in_a_fork(question: Callable[[], bool]) -> bool:
+    child = os.fork()
+    if child == 0:
+        answer = True
+        try:
+            answer = question()
+        finally:
+            os._exit(int(answer))
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) != 0
 
 
 def _write_whole(path: Path, content: object) -> None:
