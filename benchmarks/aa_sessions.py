@@ -12,8 +12,9 @@ Everything is measured by `pytest --gpuperf` on suites/test_kernels.py:
    baseline of 10 and a session of 8; for slower sessions the session's 8 are the slower code's. Each goes through the
    plugin's own screen and decision. Replays show what chance does to the gate; they hold no more runs than were taken.
 
-A session of unchanged code must fail nothing; a slower one must fail those two and nothing else. Exits with 1 where more
-than 1 % of the unchanged sessions fail, or fewer than 95 % of the slower ones end as they should. `--from FILE` replays a record anew.
+A session of unchanged code must fail nothing; a slower one must fail those two and nothing else. Exits with 1 where
+more than 1 % of the unchanged sessions fail, or fewer than 95 % of the slower ones end as they should.
+`--from FILE` replays a record anew.
 """
 
 from __future__ import annotations
