@@ -8,7 +8,13 @@ import sys
 SANITIZER_LIBRARIES = ("libasan", "libtsan", "libubsan", "libsanitizer")
 INJECTED_LIBRARY = "Injection"
 """What the preloaded libraries of GPU profilers and sanitizers have in their names."""
-INJECTION_VARIABLES = ("CUDA_INJECTION64_PATH", "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN", "NSYS_PROFILING_SESSION_ID")
+INJECTION_VARIABLES = (
+    "CUDA_INJECTION64_PATH",
+    "NV_SANITIZER_INJECTION_PORT_BASE",
+    "NV_NSIGHT_INJECTION_PORT_BASE",
+    "NSYS_PROFILING_SESSION_ID",
+)
+"""Set by any CUPTI tool, compute-sanitizer, ncu and nsys in the processes that they start."""
 MONITORING_TOOLS = {0: "a debugger", 1: "a coverage tool", 2: "a profiler"}
 
 

@@ -9,7 +9,13 @@ from pytest_gpuperf.measure.hazards import hazards
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
-    for name in ("CUDA_LAUNCH_BLOCKING", "CUDA_INJECTION64_PATH", "LD_PRELOAD", "NSYS_PROFILING_SESSION_ID"):
+    for name in (
+        "CUDA_LAUNCH_BLOCKING",
+        "CUDA_INJECTION64_PATH",
+        "LD_PRELOAD",
+        "NV_SANITIZER_INJECTION_PORT_BASE",
+        "NSYS_PROFILING_SESSION_ID",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -24,6 +30,8 @@ def before():
     [
         ("CUDA_LAUNCH_BLOCKING", "1", "CUDA_LAUNCH_BLOCKING"),
         ("CUDA_INJECTION64_PATH", "/opt/tool.so", "profiler or sanitizer"),
+        ("NV_SANITIZER_INJECTION_PORT_BASE", "49152", "profiler or sanitizer"),
+        ("NV_NSIGHT_INJECTION_PORT_BASE", "49152", "profiler or sanitizer"),
         ("LD_PRELOAD", "/usr/lib/libasan.so.8", "sanitizer"),
         ("LD_PRELOAD", "/opt/libToolsInjection64.so", "GPU profiler"),
     ],
