@@ -14,6 +14,7 @@ def quiet(monkeypatch):
         "CUDA_INJECTION64_PATH",
         "LD_PRELOAD",
         "NV_SANITIZER_INJECTION_PORT_BASE",
+        "NV_NSIGHT_INJECTION_PORT_BASE",
         "NSYS_PROFILING_SESSION_ID",
     ):
         monkeypatch.delenv(name, raising=False)
