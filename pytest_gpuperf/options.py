@@ -108,13 +108,16 @@ def _add_setting(parser: pytest.Parser, group: pytest.OptionGroup, setting: Sett
     parser.addini(setting.ini, f"{setting.help} (default: {setting.default_text})", default=None)
 
 
-def spell_out_storing_options(args: list[str]) -> None:
-    """Give a bare `--gpuperf-save-baseline` its default name in place, so that it does not swallow a path after it."""
-    for index, argument in enumerate(args):
-        if argument == "--":
-            return
-        if argument in _STORING:
-            args[index] = f"{argument}={DEFAULT_BASELINE}"
+def spell_out_storing_options(args: list[str]) -> bool:
+    """Give a bare `--gpuperf-save-baseline` its default name in place, so that it does not swallow a path after it.
+
+    Return whether there was one.
+    """
+    options = args[: args.index("--")] if "--" in args else args
+    bare = [index for index, argument in enumerate(options) if argument in _STORING]
+    for index in bare:
+        args[index] = f"{args[index]}={DEFAULT_BASELINE}"
+    return bool(bare)
 
 
 def is_benchmark(item: pytest.Item) -> bool:

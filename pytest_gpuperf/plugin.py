@@ -30,18 +30,23 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(args: list[str]) -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
     """Keep `--gpuperf-save-baseline tests/` from taking the path for a name."""
-    spell_out_storing_options(args)
+    if spell_out_storing_options(args):
+        # It has been taken for one already in finding the folders whose conftest.py files are loaded now.
+        early_config.known_args_namespace.file_or_dir = parser.parse_known_args(args).file_or_dir
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Make a fresh worker deaf to the user's options before any other plugin reads them."""
-    if config.getoption("gpuperf_fresh_worker") or config.getoption("gpuperf_fork_server"):
+    folder = config.getoption("gpuperf_fresh_worker") or config.getoption("gpuperf_fork_server")
+    if folder:
+        from pathlib import Path
+
         from pytest_gpuperf.session.fresh_worker import neutralise_options
 
-        neutralise_options(config)
+        neutralise_options(config, Path(folder))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -217,7 +217,7 @@ class _Round:
 
     def run(self, launcher: Launcher, result: FreshRun) -> set[str]:
         """Run to the end; return the node ids that are done with, one way or the other."""
-        with tempfile.TemporaryDirectory(prefix="gpuperf-fresh-") as name:
+        with tempfile.TemporaryDirectory(prefix="gpuperf-fresh-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             self._request.write(folder)
             handle = launcher.launch(folder)

@@ -57,6 +57,17 @@ def neutralise_options(config: pytest.Config, folder: Path) -> None:
     for name, value in _NEUTRAL_OPTIONS.items():
         if hasattr(config.option, name):
             setattr(config.option, name, value)
+    _look_in_whole_files(config)
+
+
+def _look_in_whole_files(config: pytest.Config) -> None:
+    """Let the arguments only say where to look: the tests to run are asked for by their node ids.
+
+    In another revision a named file, or a named test of it, may not exist, which must not keep the others from running.
+    """
+    if not config.option.pyargs:
+        places = dict.fromkeys(argument.partition("::")[0] for argument in config.args)
+        config.args = [place for place in places if (config.invocation_params.dir / place).exists()]
 
 
 class _Collects:
@@ -167,7 +178,7 @@ def run_request(items: Sequence[pytest.Item], bench: Bench, folder: Path, broken
         nextitem = order[place + 1][1] if place + 1 < len(order) else None
         _run_one(index, item, nextitem, bench, events)
     if request.list_modules:
-        events.write(ImportedEvent(_imported_files()))
+        events.write(ImportedEvent(imported_files()))
     events.close()
 
 
@@ -204,7 +215,8 @@ def _absent(index: int, node_id: str, broken: Mapping[str, str]) -> FinishedEven
     return FinishedEvent(index=index, outcome="uncollected", text="there is no such test there")
 
 
-def _imported_files() -> dict[str, str]:
+def imported_files() -> dict[str, str]:
+    """Return the files of the modules that this process has imported, by the modules' names."""
     files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
     return {name: str(Path(file).resolve()) for name, file in files if isinstance(file, str)}
 

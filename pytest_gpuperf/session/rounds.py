@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -64,12 +65,22 @@ class Arm:
         suspicious = [node_id for node_id in first.failures if node_id not in first.uncollected]
         if not suspicious:
             return first
-        # Was it the test, or the fork? A new interpreter tells, and is what counts from now on.
+        # Was it the test, or the fork? A new interpreter tells; where it was the fork, it is what counts from now on.
         self.close()
-        self._no_forks = True
         again = run(self._interpreters, list(first.failures))
+        self._no_forks = again.failures.keys() != first.failures.keys()
         passed = [(node_id, event) for node_id, event in first.measured if node_id not in first.failures]
         return replace(again, measured=passed + again.measured)
+
+    @property
+    def forks_given_up(self) -> bool:
+        """Whether every further process will be a new interpreter."""
+        return self._no_forks
+
+    def give_up_forks(self) -> None:
+        """Start nothing but new interpreters from now on."""
+        self.close()
+        self._no_forks = True
 
     def close(self) -> None:
         """End the process that forks are made of."""
@@ -102,6 +113,7 @@ class FreshRounds:
     ) -> Rounds:
         """Run the tests `rounds` times, each time in a fresh process and in another order.
 
+        A test that failed, died or hung once is not run again: there is no verdict on it any more.
         `own_seconds` says how long each test took in this session, from which its time limit is derived.
         """
         result = Rounds()
@@ -109,7 +121,9 @@ class FreshRounds:
         limits = limits_for(node_ids, own_seconds or {}, self._settings)
         for number in range(rounds):
             progress.show(number, 0)
-            result.add(self._arm.run_once(node_ids, limits, functools.partial(progress.show, number)))
+            sound = [node_id for node_id in node_ids if node_id not in result.failures]
+            if sound:
+                result.add(self._arm.run_once(sound, limits, functools.partial(progress.show, number)))
         progress.close()
         return result
 
@@ -160,19 +174,29 @@ def own_command(config: pytest.Config) -> dict[str, object]:
     """Return the parts of this process's command as plain values, which pytest-xdist can hand to its workers."""
     return {
         "head": _head(),
-        "arguments": [str(argument) for argument in config.invocation_params.args] + _neutralisers(config),
+        "arguments": _with_options(
+            [str(argument) for argument in config.invocation_params.args], _neutralisers(config)
+        ),
         "cwd": str(config.invocation_params.dir),
     }
 
 
+def _with_options(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return the arguments with more options, ahead of what a `--` keeps from being one."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return [*arguments[:at], *options, *arguments[at:]]
+
+
 def _head() -> list[str]:
+    # Private, but what multiprocessing itself starts its interpreters with: -O, -W, -X and the like.
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     main: ModuleType | None = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name.split(".")[0] == "pytest":
-        return [sys.executable, "-m", "pytest"]
+        return [sys.executable, *flags, "-m", "pytest"]
     # `python -m` and `-c` put the working directory on the import path; the `pytest` script does not.
-    start = "import sys; sys.path.pop(0); import pytest; sys.exit(pytest.console_main())"
-    return [sys.executable, "-c", start]
+    start = "import sys; '' in sys.path[:1] and sys.path.pop(0); import pytest; sys.exit(pytest.console_main())"
+    return [sys.executable, *flags, "-c", start]
 
 
 def _neutralisers(config: pytest.Config) -> list[str]:
