@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_gpuperf.compare.moderation import SMALLEST_VARIANCE, Prior, moderate
-from pytest_gpuperf.compare.numbers import mean, variance
+from pytest_gpuperf.compare.numbers import mean, variance, without_outlier
 from pytest_gpuperf.compare.sessions import MeanSquares, session_mean_squares
 from pytest_gpuperf.compare.values import Arms
 
@@ -65,24 +65,25 @@ class Difference:
 
 def difference(arms: Arms, prior: Prior | None, *, interleaved: bool = False) -> Difference | None:
     """Compare the arms; None where nothing says how much runs vary (one run a side and no suite to ask)."""
+    old, new = without_outlier(arms.baseline), without_outlier(arms.new)
     squares = None if interleaved else _sessions_that_differ(arms, prior)
     smallest = max(SMALLEST_VARIANCE, arms.tick_variance)
     if squares is None:
-        baseline = (variance(arms.baseline), float(len(arms.baseline) - 1))
+        baseline = (variance(old), float(len(old) - 1))
     else:
         baseline = (squares.within, float(squares.within_dof))
-    spread = _run_variances(baseline, (variance(arms.new), float(len(arms.new) - 1)), prior, smallest)
+    spread = _run_variances(baseline, (variance(new), float(len(new) - 1)), prior, smallest)
     if spread is None:
         return None
     (of_baseline, _), (of_new, _) = spread
-    parts = _mean_parts(spread, len(arms.baseline), len(arms.new))
-    extra = [(arms.clock_variance, max(1.0, len(arms.baseline) - 1.0))] if arms.clock_variance > 0 else []
+    parts = _mean_parts(spread, len(old), len(new))
+    extra = [(arms.clock_variance, max(1.0, len(old) - 1.0))] if arms.clock_variance > 0 else []
     extra += _session_parts(squares, arms)
     return Difference(
-        estimate=mean(arms.new) - mean(arms.baseline),
-        fixed=of_baseline / len(arms.baseline) + math.fsum(v for v, _ in extra),
+        estimate=mean(new) - mean(old),
+        fixed=of_baseline / len(old) + math.fsum(v for v, _ in extra),
         new_run=of_new,
-        new_count=len(arms.new),
+        new_count=len(new),
         dof=satterthwaite([*parts, *extra]),
     )
 

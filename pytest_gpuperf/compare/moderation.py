@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_gpuperf.compare.numbers import mean, median, variance
+from pytest_gpuperf.compare.numbers import mean, median, variance, without_outlier
 from pytest_gpuperf.compare.sessions import session_mean_squares
 from pytest_gpuperf.compare.values import run_values
 from pytest_gpuperf.measure.samples import RunRecord
@@ -45,7 +45,7 @@ def suite_prior(baselines: Iterable[Sequence[RunRecord]]) -> Prior | None:
     """Estimate the prior from the suite's baselines; None with fewer than ten benchmarks of at least two runs."""
     suite = [list(baseline) for baseline in baselines if len(baseline) >= 2]
     values = [run_values(runs) for runs in suite]
-    runs = fit_scale([(variance(x), len(x) - 1) for x in values])
+    runs = fit_scale([(variance(without_outlier(x)), len(x) - 1) for x in values])
     if runs is None:
         return None
     squares = [session_mean_squares(x, [run.session for run in rs]) for x, rs in zip(values, suite, strict=True)]

@@ -8,6 +8,12 @@ from collections.abc import Sequence
 LARGEST_LOG = 100.0
 """Log times and log clocks beyond e^100 are nobody's; bounding them keeps every later figure finite."""
 
+FEWEST_TO_JUDGE_ONE = 5
+OUTER_FENCE = 3.0
+"""Interquartile ranges beyond the quartiles."""
+SMALLEST_RANGE = 1e-3
+"""Interquartile range of log time taken for a fence where runs agree still better, as a coarse timer's do."""
+
 
 def bounded_log(value: float) -> float:
     """Return a log value forced into the range in which squares and exponentials stay finite."""
@@ -32,6 +38,29 @@ def median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def without_outlier(values: Sequence[float]) -> list[float]:
+    """Return the values with a lone outlier on either side drawn in to Tukey's outer fence (Tukey 1977).
+
+    One disturbed run among five or more would otherwise make up the whole variance. Two on one side are no accident
+    but a mode of the benchmark, and are left as they are.
+    """
+    if len(values) < FEWEST_TO_JUDGE_ONE:
+        return list(values)
+    ordered = sorted(values)
+    low, high = _quartile(ordered, 0.25), _quartile(ordered, 0.75)
+    reach = OUTER_FENCE * max(high - low, SMALLEST_RANGE)
+    least = low - reach if ordered[1] >= low - reach else -math.inf
+    most = high + reach if ordered[-2] <= high + reach else math.inf
+    return [min(most, max(least, v)) for v in values]
+
+
+def _quartile(ordered: Sequence[float], share: float) -> float:
+    position = share * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
 
 
 def ratio_of(log_ratio: float) -> float:

@@ -27,6 +27,8 @@ class Benchmark:
     spike_factor: float
     second_mode: float
     """How much slower the second mode is (log); 0 for one mode."""
+    disturbed_share: float
+    """Of the runs, that are slower as a whole by up to 30 %."""
     sensitivity: float
     clocked: bool
     trials: int = 40
@@ -52,6 +54,7 @@ class Simulator:
             spike_share=float(g.choice([0.0, 0.02, 0.1])),
             spike_factor=float(g.choice([3.0, 100.0])),
             second_mode=float(g.choice([0.0, 0.0, 0.1])),
+            disturbed_share=float(g.choice([0.0, 0.0, 0.05])),
             sensitivity=float(g.uniform(0, 1)),
             clocked=bool(g.random() < 0.8),
         )
@@ -86,6 +89,7 @@ class Simulator:
     def _noise(self, benchmark: Benchmark) -> Any:
         g, n = self.generator, benchmark.trials
         noise = g.normal(0, benchmark.between_runs) + self._autoregressive(benchmark)
+        noise += (g.random() < benchmark.disturbed_share) * g.uniform(0, 0.3)
         noise += (g.random(n) < benchmark.spike_share) * math.log(benchmark.spike_factor)
         return noise + (g.random(n) < 0.4) * benchmark.second_mode
 

@@ -38,6 +38,15 @@ def test_like_runs_share_a_variance_as_in_students_test() -> None:
     assert seen.dof == 16
 
 
+def test_a_lone_outlier_is_drawn_in_and_two_are_kept() -> None:
+    old = np.append(BASELINE[:9], 5.0)
+    steady, one, two = (difference(arms(NEW, b), None) for b in (BASELINE, old, np.append(old, 5.0)))
+    assert steady is not None
+    assert one is not None
+    assert two is not None
+    assert one.spread < 3 * steady.spread < 0.2 < two.spread
+
+
 def test_one_new_run_gives_the_prediction_t() -> None:
     seen = difference(arms(NEW[:1]), None)
     assert seen is not None
