@@ -83,20 +83,7 @@ def keys_kernel(
     for member in range(group):
         head = kv_head * group + member
         rows = tl.cast(batch * kv_heads * group + head, tl.int64) * padded
-        first = 0
-        if CAUSAL:
-            first = start // QUERIES * QUERIES
-            clear = tl.minimum(tl.cdiv(start + KEYS, QUERIES) * QUERIES, padded)
-            for row in range(first, clear, QUERIES):
-                query = row + tl.arange(0, QUERIES)
-                q_tile = load_tile(q, batch, head, row, q_strides, queries, head_dim, QUERIES, WIDTH, DESCRIPTORS)
-                do_tile = load_tile(do, batch, head, row, do_strides, queries, head_dim, QUERIES, WIDTH, DESCRIPTORS)
-                lse_log2 = tl.load(lse_log2_ptr + rows + query)
-                delta = tl.load(delta_ptr + rows + query)
-                dk, dv = _absorb_queries(
-                    k_tile, v_tile, q_tile, do_tile, lse_log2, delta, dk, dv, scale_log2, key, query, True, PRECISION
-                )
-            first = clear
+        first = start // QUERIES * QUERIES if CAUSAL else 0
         for row in range(first, queries, QUERIES):
             query = row + tl.arange(0, QUERIES)
             q_tile = load_tile(q, batch, head, row, q_strides, queries, head_dim, QUERIES, WIDTH, DESCRIPTORS)
@@ -104,7 +91,7 @@ def keys_kernel(
             lse_log2 = tl.load(lse_log2_ptr + rows + query)
             delta = tl.load(delta_ptr + rows + query)
             dk, dv = _absorb_queries(
-                k_tile, v_tile, q_tile, do_tile, lse_log2, delta, dk, dv, scale_log2, key, query, False, PRECISION
+                k_tile, v_tile, q_tile, do_tile, lse_log2, delta, dk, dv, scale_log2, key, query, CAUSAL, PRECISION
             )
     store_tile(dk_ptr, dk * scale, batch, kv_head, start, dk_strides, keys, head_dim, KEYS, WIDTH)
     store_tile(dv_ptr, dv, batch, kv_head, start, dv_strides, keys, head_dim, KEYS, WIDTH)

@@ -1,4 +1,4 @@
-"""Tile sizes, warps and pipeline stages of the attention kernels, as tuned on an H200."""
+"""Tile sizes, warps and pipeline stages of the general attention kernels: the fastest on an H200 that spill nothing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ class Tiles(NamedTuple):
     stages: int
 
 
-FORWARD_16_BITS = {64: Tiles(128, 64, 4, 2), 128: Tiles(128, 64, 4, 2), 256: Tiles(128, 64, 8, 2)}
-FORWARD_16_BITS_CAUSAL = {64: Tiles(64, 64, 4, 3), 128: Tiles(128, 64, 4, 2), 256: Tiles(128, 64, 8, 2)}
+FORWARD_16_BITS = {64: Tiles(64, 128, 4, 2), 128: Tiles(128, 64, 8, 3), 256: Tiles(128, 64, 8, 2)}
 FORWARD_32_BITS = {64: Tiles(64, 32, 8, 2), 128: Tiles(64, 32, 8, 2), 256: Tiles(32, 32, 8, 1)}
 
-KEYS_16_BITS = {64: Tiles(64, 128, 8, 2), 128: Tiles(64, 64, 8, 2), 256: Tiles(32, 64, 8, 1)}
+# Addresses take registers that descriptors leave free.
+KEYS_16_BITS = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 4, 2), 256: Tiles(32, 32, 8, 1)}
+KEYS_16_BITS_BY_POINTER = {64: Tiles(64, 64, 4, 2), 128: Tiles(32, 64, 8, 2), 256: Tiles(32, 32, 8, 1)}
 KEYS_32_BITS = {64: Tiles(32, 32, 8, 1), 128: Tiles(32, 32, 8, 1), 256: Tiles(16, 32, 8, 1)}
 
-QUERIES_16_BITS = {64: Tiles(128, 64, 8, 3), 128: Tiles(128, 64, 8, 2), 256: Tiles(64, 64, 8, 1)}
+QUERIES_16_BITS = {64: Tiles(64, 64, 4, 3), 128: Tiles(64, 64, 4, 2), 256: Tiles(64, 64, 8, 1)}
+QUERIES_16_BITS_BY_POINTER = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 8, 2), 256: Tiles(64, 32, 8, 1)}
 QUERIES_32_BITS = {64: Tiles(32, 32, 8, 1), 128: Tiles(32, 32, 8, 1), 256: Tiles(32, 16, 8, 1)}
 
 
@@ -30,18 +32,20 @@ def _of_width(table: dict[int, Tiles], width: int) -> Tiles:
     return next(tiles for limit, tiles in sorted(table.items()) if width <= limit)
 
 
-def forward_tiles(width: int, causal: bool, itemsize: int) -> Tiles:
+def forward_tiles(width: int, itemsize: int) -> Tiles:
     """Return the forward kernel's tiles for a head of `width`, a power of two up to 256."""
+    return _of_width(FORWARD_32_BITS if itemsize == 4 else FORWARD_16_BITS, width)
+
+
+def keys_tiles(width: int, itemsize: int, described: bool) -> Tiles:
+    """Return the tiles of the kernel for dK and dV; `described` where its inputs come by descriptor."""
     if itemsize == 4:
-        return _of_width(FORWARD_32_BITS, width)
-    return _of_width(FORWARD_16_BITS_CAUSAL if causal else FORWARD_16_BITS, width)
+        return _of_width(KEYS_32_BITS, width)
+    return _of_width(KEYS_16_BITS if described else KEYS_16_BITS_BY_POINTER, width)
 
 
-def keys_tiles(width: int, itemsize: int) -> Tiles:
-    """Return the tiles of the kernel for dK and dV."""
-    return _of_width(KEYS_32_BITS if itemsize == 4 else KEYS_16_BITS, width)
-
-
-def queries_tiles(width: int, itemsize: int) -> Tiles:
-    """Return the tiles of the kernel for dQ."""
-    return _of_width(QUERIES_32_BITS if itemsize == 4 else QUERIES_16_BITS, width)
+def queries_tiles(width: int, itemsize: int, described: bool) -> Tiles:
+    """Return the tiles of the kernel for dQ; `described` where its inputs come by descriptor."""
+    if itemsize == 4:
+        return _of_width(QUERIES_32_BITS, width)
+    return _of_width(QUERIES_16_BITS if described else QUERIES_16_BITS_BY_POINTER, width)

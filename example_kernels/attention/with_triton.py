@@ -109,10 +109,10 @@ def launch_forward(
     keys, width = k.shape[2], head_width(head_dim)
     cohort = cohort_of(2 * keys * head_dim * q.element_size() * k.shape[1] // heads)
     described = can_describe(q, k, v)
-    if tiles is None and described and can_describe(o) and on_hopper.fits(q, k):
+    if tiles is None and described and can_describe(o) and on_hopper.takes_forward(q, k):
         on_hopper.launch_forward(q, k, v, o, lse, causal, scale, cohort)
         return
-    tiles = tiles or forward_tiles(width, causal, q.element_size())
+    tiles = tiles or forward_tiles(width, q.element_size())
     sources = (q, k, v)
     if described:
         sources = (describe(q, tiles.queries, width), describe(k, tiles.keys, width), describe(v, tiles.keys, width))
@@ -159,8 +159,12 @@ def launch_keys(
     """Write dK and dV."""
     batch, heads, queries, head_dim = q.shape
     kv_heads, keys, width = k.shape[1], k.shape[2], head_width(head_dim)
-    tiles = tiles or keys_tiles(width, q.element_size())
+    cohort = cohort_of(2 * queries * head_dim * q.element_size() * heads // kv_heads)
     described = can_describe(q, k, v, do)
+    if tiles is None and described and can_describe(dk, dv) and on_hopper.takes_keys(q, k):
+        on_hopper.launch_keys(q, k, v, do, rows, dk, dv, causal, scale, cohort)
+        return
+    tiles = tiles or keys_tiles(width, q.element_size(), described)
     sources = (q, k, v, do)
     if described:
         heights = (tiles.queries, tiles.keys, tiles.keys, tiles.queries)
@@ -170,8 +174,7 @@ def launch_keys(
     keys_kernel[grid](
         *sources, dk, dv, *rows,
         *(_strides(x) for x in (q, k, v, do, dk, dv)),
-        scale, instances, kv_heads, group, queries, keys, head_dim, rows[0].shape[1],
-        cohort_of(2 * queries * group * head_dim * q.element_size()),
+        scale, instances, kv_heads, group, queries, keys, head_dim, rows[0].shape[1], cohort,
         CAUSAL=causal, QUERIES=tiles.queries, KEYS=tiles.keys, WIDTH=width,
         PRECISION=_precision(q), DESCRIPTORS=described, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
@@ -191,8 +194,12 @@ def launch_queries(
     """Write dQ."""
     batch, heads, queries, head_dim = q.shape
     keys, width = k.shape[2], head_width(head_dim)
-    tiles = tiles or queries_tiles(width, q.element_size())
+    cohort = cohort_of(2 * keys * head_dim * q.element_size() * k.shape[1] // heads)
     described = can_describe(q, k, v, do)
+    if tiles is None and described and can_describe(dq) and on_hopper.takes_queries(q, k):
+        on_hopper.launch_queries(q, k, v, do, rows, dq, causal, scale, cohort)
+        return
+    tiles = tiles or queries_tiles(width, q.element_size(), described)
     sources = (q, k, v, do)
     if described:
         heights = (tiles.queries, tiles.keys, tiles.keys, tiles.queries)
@@ -202,8 +209,7 @@ def launch_queries(
     queries_kernel[grid](
         *sources, dq, *rows,
         *(_strides(x) for x in (q, k, v, do, dq)),
-        scale, instances, heads, heads // k.shape[1], queries, keys, head_dim, rows[0].shape[1],
-        cohort_of(2 * keys * head_dim * q.element_size() * k.shape[1] // heads),
+        scale, instances, heads, heads // k.shape[1], queries, keys, head_dim, rows[0].shape[1], cohort,
         CAUSAL=causal, TAIL=keys % tiles.keys != 0, QUERIES=tiles.queries, KEYS=tiles.keys, WIDTH=width,
         PRECISION=_precision(q), DESCRIPTORS=described, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
@@ -298,7 +304,7 @@ def shipped() -> Iterator[Shipped]:
                 how = "descriptors" if described else "pointers"
                 for causal in (False, True):
                     name = f"attention {width} {dtype} {how}{' causal' if causal else ''}"
-                    tiles = forward_tiles(width, causal, itemsize)
+                    tiles = forward_tiles(width, itemsize)
                     yield shipped_forward(f"{name} forward", dtype, width, tiles, causal, described)
                     yield shipped_keys(f"{name} dK dV", dtype, width, keys_tiles(width, itemsize), causal, described)
                     yield shipped_queries(f"{name} dQ", dtype, width, queries_tiles(width, itemsize), causal, described)

@@ -9,6 +9,9 @@ pytest.importorskip("triton")
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
+# torch remarks on contexts and precision that are not ours to set.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
 from example_kernels.attention import IMPLEMENTATIONS, attention, with_triton  # noqa: E402
 from example_kernels.attention.reference import attention_naive  # noqa: E402
 

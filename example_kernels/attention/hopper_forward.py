@@ -28,7 +28,7 @@ ROWS = gl.constexpr(64)
 
 
 @gluon.jit
-def _find_work(work, tiles, instances, cohort):
+def find_work(work, tiles, instances, cohort):
     """The order of `tiles.find_work`, for a work item that need not be a program."""
     first = work // (tiles * cohort) * cohort
     size = gl.minimum(cohort, instances - first)
@@ -37,7 +37,7 @@ def _find_work(work, tiles, instances, cohort):
 
 
 @gluon.jit
-def _key_tiles(row, keys, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
+def key_tiles(row, keys, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
     """Return how many tiles of keys the queries from `row` on see, and how many of them need no mask."""
     end = keys
     whole = keys // KEYS
@@ -45,6 +45,15 @@ def _key_tiles(row, keys, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
         end = gl.minimum(keys, row + CONSUMERS * ROWS)
         whole = gl.minimum(whole, row // KEYS)
     return (end + KEYS - 1) // KEYS, whole
+
+
+@gluon.jit
+def make_barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
+    """Return COUNT barriers in shared memory, each of which completes after ARRIVALS arrivals."""
+    barriers = gl.allocate_shared_memory(gl.int64, [COUNT, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(COUNT):
+        mbarrier.init(barriers.index(i), count=ARRIVALS)
+    return barriers
 
 
 @gluon.jit
@@ -57,11 +66,11 @@ def _produce(
     step = 0
     turn = 0
     for work in range(gl.program_id(0), works, gl.num_programs(0)):
-        tile, instance = _find_work(work, tiles, instances, cohort)
+        tile, instance = find_work(work, tiles, instances, cohort)
         batch, head = instance // heads, instance % heads
         kv_head = head // group
         row = tile * (CONSUMERS * ROWS)
-        count, _ = _key_tiles(row, keys, KEYS, CAUSAL)
+        count, _ = key_tiles(row, keys, KEYS, CAUSAL)
         mbarrier.wait(q_empty, (turn & 1) ^ 1)
         mbarrier.expect(q_full, CONSUMERS * q.block_type.nbytes)
         for consumer in gl.static_range(CONSUMERS):
@@ -144,12 +153,12 @@ def _consume(
     step = 0
     turn = 0
     for work in range(gl.program_id(0), works, gl.num_programs(0)):
-        tile, instance = _find_work(work, tiles, instances, cohort)
+        tile, instance = find_work(work, tiles, instances, cohort)
         batch, head = instance // heads, instance % heads
         first = tile * (CONSUMERS * ROWS)
         row = first + CONSUMER * ROWS
         query = row + gl.arange(0, ROWS, gl.SliceLayout(1, S_LAYOUT))
-        count, whole = _key_tiles(first, keys, KEYS, CAUSAL)
+        count, whole = key_tiles(first, keys, KEYS, CAUSAL)
 
         mbarrier.wait(q_full, turn & 1)
         turn += 1
@@ -216,19 +225,9 @@ def hopper_forward_kernel(
     q_smem = gl.allocate_shared_memory(q.dtype, [CONSUMERS] + q.block_type.shape, q.layout)
     k_smem = gl.allocate_shared_memory(k.dtype, [STAGES] + k.block_type.shape, k.layout)
     v_smem = gl.allocate_shared_memory(v.dtype, [STAGES] + v.block_type.shape, v.layout)
-    q_full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    q_empty = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    mbarrier.init(q_full, count=1)
-    mbarrier.init(q_empty, count=CONSUMERS)
-    for slot in gl.static_range(STAGES):
-        mbarrier.init(k_full.index(slot), count=1)
-        mbarrier.init(v_full.index(slot), count=1)
-        mbarrier.init(k_empty.index(slot), count=CONSUMERS)
-        mbarrier.init(v_empty.index(slot), count=CONSUMERS)
+    q_full, q_empty = make_barriers(1, 1).index(0), make_barriers(1, CONSUMERS).index(0)
+    k_full, k_empty = make_barriers(STAGES, 1), make_barriers(STAGES, CONSUMERS)
+    v_full, v_empty = make_barriers(STAGES, 1), make_barriers(STAGES, CONSUMERS)
     fence_async_shared()
 
     tiles = (queries + CONSUMERS * ROWS - 1) // (CONSUMERS * ROWS)
