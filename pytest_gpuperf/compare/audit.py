@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,20 +107,31 @@ def audit_recording(
 
 
 def audit_suite(suite: Suite, deal: Deal, policy: Policy | None = None, *, method: str = "") -> list[AuditRow]:
-    """Replay a suite's runs: `op_pN` against `op`, everything else against itself.
+    """Replay a suite's runs: `op_pN` against `op`, everything else against itself."""
+    bases = {op: base for op in suite if (base := base_of(op, suite)) is not None}
+    replays = replay_suite(suite, deal, dict.fromkeys(suite, policy or Policy()), bases)
+    return [audit_row(op, suite, replays[op], deal, method=method, base=bases.get(op)) for op in suite]
+
+
+def replay_suite(
+    suite: Suite, deal: Deal, policies: Mapping[str, Policy], bases: Mapping[str, str]
+) -> dict[str, list[Replay]]:
+    """Return each benchmark's replays, one a deal; `bases` names the benchmark that a known slowdown is one of.
 
     The same deal is used for all benchmarks, as one process runs them all; the prior is that of the dealt baselines.
+    Raises RecordingError where there are too few runs.
     """
-    benchmarks = [op for op in suite if base_of(op, suite) is None]
-    policy = msgspec.structs.replace(policy or Policy(), gated=len(benchmarks), confirm_runs=deal.confirm_runs)
+    benchmarks = [op for op in suite if op not in bases]
+    counts = {"gated": len(benchmarks), "confirm_runs": deal.confirm_runs}
+    held_to = {op: msgspec.structs.replace(policies[op], **counts) for op in suite}
     replays: dict[str, list[Replay]] = {op: [] for op in suite}
     for number, (baseline, session) in enumerate(deal.positions(_available(suite, deal))):
         stored = {op: [suite[op][i] for i in baseline] for op in benchmarks}
         prior = suite_prior(stored.values())
         for op, runs in suite.items():
-            case = Case(stored[base_of(op, suite) or op], [runs[i] for i in session], policy, prior)
+            case = Case(stored[bases.get(op, op)], [runs[i] for i in session], held_to[op], prior)
             replays[op].append(case.replay(seek=number < deal.visible_comparisons and op in stored))
-    return [_row(op, suite, replays[op], deal, method) for op in suite]
+    return replays
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +191,10 @@ def _available(suite: Suite, deal: Deal) -> int:
     return min(len(runs) for runs in suite.values())
 
 
-def _row(op: str, suite: Suite, replays: Sequence[Replay], deal: Deal, method: str) -> AuditRow:
-    base = base_of(op, suite)
+def audit_row(
+    op: str, suite: Suite, replays: Sequence[Replay], deal: Deal, *, method: str = "", base: str | None = None
+) -> AuditRow:
+    """Sum up the replays of one benchmark; of a known slowdown of `base`, where that is given."""
     counts = Counter(replay.verdict for replay in replays)
     regressed = counts["regressed"] / len(replays)
     return AuditRow(
