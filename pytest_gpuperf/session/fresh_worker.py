@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import random
@@ -228,8 +229,11 @@ def _end_with_parent() -> None:
 
 
 def _import_for_all() -> None:
-    """Import what every fork would import for itself to summarise its trials."""
+    """Import what every fork would import for itself: to summarise its trials, and on torch's first custom operator."""
     import scipy.special  # noqa: F401
+
+    if "torch" in sys.modules:
+        importlib.import_module("torch._dynamo")
 
 
 def _why_not_to_fork() -> str:
