@@ -1,0 +1,86 @@
+"""Results that are looked up instead of computed: by the inputs' address, identity, shape or content."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_gpuperf.checks import tensors
+from pytest_gpuperf.checks.check import Check
+from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.checks.launches import Observed, listed, missing
+from pytest_gpuperf.checks.tensors import ALONE_SCALE
+
+
+def looked_up(first: Observed, again: Observed, repeated: Observed) -> Counter[str]:
+    """Return the work of a call on new inputs that neither a second call on them nor the timed calls do."""
+    return missing(first, again) if missing(first, repeated) else Counter()
+
+
+def cache_hits(fn: Any, calls: int) -> str:
+    """Say how many of the calls a function that is itself wrapped by functools.cache has answered from the cache."""
+    info = getattr(fn, "cache_info", None)
+    hits = getattr(info() if callable(info) else None, "hits", 0)
+    answered = isinstance(hits, int) and hits >= calls > 0
+    return f"the function is wrapped in a cache that answered {hits} calls" if answered else ""
+
+
+def _look_at_function(evidence: Evidence) -> Iterator[str]:
+    if evidence.timed is not None and (said := cache_hits(evidence.subject.fn, evidence.timed.record.trials)):
+        yield said
+
+
+def _look(evidence: Evidence) -> Iterator[str]:
+    if said := _by_work(evidence) or _by_address(evidence):
+        yield said
+
+
+def _by_work(evidence: Evidence) -> str:
+    if evidence.changed or not evidence.fresh.after:
+        return ""
+    gone = looked_up(evidence.fresh.observed, evidence.fresh_again, evidence.repeated)
+    if not gone or _is_of_constants(evidence):
+        return ""
+    return f"the first call on new inputs runs {listed(gone)}, a second one on the same inputs does not"
+
+
+def _is_of_constants(evidence: Evidence) -> bool:
+    """Whether it is one argument, out of several, that something was derived from once: weights, not the input."""
+    floating = [name for name, t in evidence.arguments.items() if tensors.is_floating(t)]
+    return len(floating) > 1 and any(not _does_more_for_new(name, evidence) for name in floating)
+
+
+def _does_more_for_new(name: str, evidence: Evidence) -> bool:
+    """Whether a call does more than the timed ones if this argument alone is new."""
+    new, change = evidence.arguments[name], evidence.refilled(ALONE_SCALE)
+    args, kwargs = evidence.inputs(change=lambda t: change(t) if t is new else t)
+    return bool(missing(evidence.watch(evidence.bound(args, kwargs)), evidence.repeated))
+
+
+def _by_address(evidence: Evidence) -> str:
+    """Write other values into the fresh buffers: an output that does not follow was looked up by address or shape."""
+    if evidence.changed or not any(tensors.is_floating(t) for t in evidence.fresh.after.values()):
+        return ""
+    old, usual = evidence.fresh.observed.samples, evidence.repeated.samples
+    if not old or len(old) != len(usual) or not _apart(old, usual, evidence.torch):
+        return ""
+    own = evidence.named(*evidence.subject.inputs())
+    with evidence.torch.no_grad():
+        for name, tensor in evidence.fresh.after.items():
+            tensors.overwrite(tensor, own[name])
+    evidence.reserve(1)
+    now = evidence.samples(evidence.bound(evidence.fresh.args, evidence.fresh.kwargs)())
+    if len(now) == len(old) and all(map(evidence.torch.equal, now, old)):
+        return "the output stays the same when other values are written into the inputs, and differs for new inputs"
+    return ""
+
+
+def _apart(one: tuple[Any, ...], other: tuple[Any, ...], torch: Any) -> bool:
+    return all(a.shape == b.shape and tensors.differs_grossly(a, b, torch) for a, b in zip(one, other, strict=True))
+
+
+_WHY = "the timed calls look the result up instead of computing it"
+_INSTEAD = "benchmark the function below the cache"
+CHECK = Check(name="caching", look=_look, why=_WHY, instead=_INSTEAD)
+CACHED_FUNCTION = Check(name="caching", look=_look_at_function, why=_WHY, instead=_INSTEAD)

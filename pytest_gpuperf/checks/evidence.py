@@ -1,0 +1,250 @@
+"""What the checks look at: calls that were watched, each made once and only if a check asks for it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_gpuperf.checks import tensors
+from pytest_gpuperf.checks.budget import Budget
+from pytest_gpuperf.checks.ceilings import Ceilings
+from pytest_gpuperf.checks.launches import Observed
+from pytest_gpuperf.checks.memory import poison_freed, reserve_memory
+from pytest_gpuperf.checks.subject import SYNC, Subject
+from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
+from pytest_gpuperf.checks.watching import Watcher
+from pytest_gpuperf.measure.samples import RunRecord
+
+LATE_S = 0.005
+"""How long to wait for work that goes on after a call has returned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstCall:
+    """What is known from the verified call and from before it."""
+
+    output: Any = None
+    samples: tuple[Any, ...] = ()
+    """Of the output, taken before anything else was called: later calls may reuse its memory."""
+    expected: Any = None
+    """The reference's output for the same inputs."""
+    expected_samples: tuple[Any, ...] = ()
+    reference_s: float | None = None
+    sums: Mapping[str, int] = field(default_factory=dict)
+    """Checksums of the tensor arguments before any call."""
+    patched: tuple[str, ...] = ()
+    """Functions that were not the originals then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Early:
+    """Two calls on the same fresh values, before the timed region."""
+
+    observed: Observed
+    again: Observed
+    sums: Mapping[str, int]
+    """Checksums of the benchmark's own arguments at the time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """What is known of the timed region."""
+
+    record: RunRecord
+    timer: str
+    compilations: int = 0
+    """How often something was compiled or tuned in it or in its warm-up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshCall:
+    """A call on fresh values in fresh buffers."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    before: dict[str, Any]
+    """Copies of the tensor arguments as they were given, by name."""
+    after: dict[str, Any]
+    """The same arguments after the call."""
+    changed: tuple[str, ...]
+    """The names of those that the call wrote to."""
+    observed: Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonedCall:
+    """A call that found only poison in the memory it was given; its output when it returned, and a moment later."""
+
+    at_return: tuple[Any, ...]
+    late: tuple[Any, ...]
+    left_running: tuple[str, ...]
+    """Names of the threads that it started and left behind."""
+
+
+class Evidence:
+    """Gathers what the checks ask for, within the budget; raises `OutOfTimeError` for what does not fit."""
+
+    def __init__(self, subject: Subject, torch: Any, watcher: Watcher, first: FirstCall, budget: Budget) -> None:
+        self.subject = subject
+        self.torch = torch
+        self.watcher = watcher
+        self.first = first
+        self.early: Early | None = None
+        self.timed: Timed | None = None
+        self.ceilings: Ceilings | None = None
+        self.call_s = 0.0
+        """What a call is expected to take."""
+        self._budget = budget
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether launches are those of a GPU."""
+        return self.watcher.sees_kernels
+
+    @functools.cached_property
+    def has_tensors(self) -> bool:
+        """Whether there is anything to look at; without it, nothing more is called."""
+        if self.torch is None:
+            return False
+        return self.on_gpu or bool(self.named(*self.subject.inputs()) or self.outputs(self.first.output))
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, Any]:
+        """The tensor arguments of the benchmark's own calls, by name; none with `setup`, which makes new ones."""
+        subject = self.subject
+        has_none = self.torch is None or subject.setup is not None
+        return {} if has_none else self.named(subject.args, subject.kwargs)
+
+    @functools.cached_property
+    def repeated(self) -> Observed:
+        """One more call on the benchmark's own inputs, as the timed calls were."""
+        return self.watch(self.bound(*self.subject.inputs()))
+
+    @functools.cached_property
+    def repeated_again(self) -> Observed:
+        """And another one."""
+        return self.watch(self.bound(*self.subject.inputs()))
+
+    @functools.cached_property
+    def poisoned(self) -> PoisonedCall:
+        """A call on the benchmark's own inputs after memory of its outputs' sizes was freed full of poison."""
+        outputs = self.outputs(self.repeated.output)
+        call = self.bound(*self.subject.inputs())
+        self.reserve_bytes(4 * tensors.size_bytes(outputs))
+        self.reserve(1, LATE_S)
+        threads = set(threading.enumerate())
+        poison_freed(outputs, self.torch)
+        output = self.outputs(call())
+        at_return = tuple(tensor.detach().clone() for tensor in output)
+        left_running = tuple(thread.name for thread in threading.enumerate() if thread not in threads)
+        time.sleep(LATE_S)
+        self.watcher.synchronize()
+        return PoisonedCall(at_return=at_return, late=output, left_running=left_running)
+
+    @functools.cached_property
+    def fresh(self) -> FreshCall:
+        """A call on fresh values in fresh buffers, the benchmark's own being kept alive."""
+        args, kwargs = self.inputs(change=self.refilled(tensors.FRESH_SCALE))
+        given = self.named(args, kwargs)
+        before = {name: tensors.copy_of(tensor, self.torch) for name, tensor in given.items()}
+        observed = self.watch(self.bound(args, kwargs))
+        changed = tuple(name for name, t in given.items() if not tensors.same_bits(t, before[name], self.torch))
+        return FreshCall(args=args, kwargs=kwargs, before=before, after=given, changed=changed, observed=observed)
+
+    @functools.cached_property
+    def fresh_again(self) -> Observed:
+        """The same call once more, on the same buffers."""
+        return self.watch(self.bound(self.fresh.args, self.fresh.kwargs))
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The names of the arguments that a call writes to."""
+        return self.fresh.changed
+
+    @functools.cached_property
+    def waits(self) -> Waits:
+        """What makes the host wait within one call; on a CPU only if asked for, since nothing is hidden there."""
+        if not self.on_gpu and SYNC not in self.subject.extra_checks:
+            return Waits()
+        call = self.bound(*self.subject.inputs())
+        self.reserve(1)
+        return (cuda_waits if self.on_gpu else reading_waits)(self.torch, call)
+
+    def take_early(self) -> None:
+        """Make the calls before the timed region."""
+        sums = self.sums()
+        first, again = (self._call_on_early_values() for _ in range(2))
+        # The outputs themselves would be in the way of what is measured.
+        self.early = Early(observed=replace(first, output=None), again=replace(again, output=None), sums=sums)
+
+    @functools.cached_property
+    def revisited(self) -> Observed:
+        """A call on the values of the early calls, after the timed region."""
+        return self._call_on_early_values()
+
+    def _call_on_early_values(self) -> Observed:
+        return self.watch(self.bound(*self.inputs(change=self.refilled(tensors.EARLY_SCALE))))
+
+    def watch(self, call: Callable[[], Any]) -> Observed:
+        """Make a call under the watcher."""
+        self.reserve(1, self.watcher.call_s)
+        start_s = time.perf_counter()
+        observed = self.watcher.watch(call)
+        self.call_s = max(self.call_s, time.perf_counter() - start_s - self.watcher.call_s)
+        return replace(observed, samples=self.samples(observed.output))
+
+    def bound(self, args: Any, kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+        """Return the callable with these inputs."""
+        return functools.partial(self.subject.fn, *args, **kwargs)
+
+    def inputs(self, change: Callable[[Any], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return inputs in which each tensor is what `change` makes of it; the same tensor is changed once."""
+        args, kwargs = self.subject.inputs()
+        self.reserve_bytes(4 * tensors.size_bytes(self.named(args, kwargs).values()))
+        made: dict[int, Any] = {}
+
+        def changed(tensor: Any) -> Any:
+            if id(tensor) not in made:
+                made[id(tensor)] = change(tensor)
+            return made[id(tensor)]
+
+        return tensors.mapped(tuple(args), changed, self.torch), tensors.mapped(dict(kwargs), changed, self.torch)
+
+    def refilled(self, scale: float) -> Callable[[Any], Any]:
+        """Return what copies a tensor and gives the copy fresh values, others for each scale."""
+
+        def change(tensor: Any) -> Any:
+            copied = tensors.copy_of(tensor, self.torch)
+            tensors.refill(copied, self.torch, scale)
+            return copied
+
+        return change
+
+    def named(self, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tensors among inputs by name."""
+        return tensors.arguments_in(args, kwargs, self.torch)
+
+    def outputs(self, output: Any) -> tuple[Any, ...]:
+        """Return the tensors of an output."""
+        return () if self.torch is None else tuple(tensor for _, tensor in tensors.tensors_in(output, self.torch))
+
+    def samples(self, output: Any) -> tuple[Any, ...]:
+        """Return a sample of each floating tensor of an output."""
+        return tuple(tensors.sample(t, self.torch) for t in self.outputs(output) if tensors.is_floating(t))
+
+    def sums(self) -> dict[str, int]:
+        """Return checksums of the benchmark's own tensor arguments."""
+        self.reserve_bytes(tensors.size_bytes(self.arguments.values()))
+        return {name: tensors.checksum(tensor, self.torch) for name, tensor in self.arguments.items()}
+
+    def reserve(self, calls: int, more_s: float = 0.0) -> None:
+        """Make sure that there is time for so many calls and something more."""
+        self._budget.reserve(calls * self.call_s + more_s)
+
+    def reserve_bytes(self, count_bytes: int) -> None:
+        """Make sure that there is memory and time for handling so many bytes."""
+        self._budget.reserve(reserve_memory(count_bytes, self.subject.device, self.torch))

@@ -1,0 +1,159 @@
+"""Tensors inside arguments and outputs: finding, copying, refilling and comparing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+DEPTH = 4
+SAMPLES = 4096
+EARLY_SCALE, FRESH_SCALE, ALONE_SCALE = 0.75, 0.625, 0.5
+"""Fresh values are the old ones in reverse order, times one of these: within the old range, of the old structure."""
+FILLER_PERIOD = 97
+ALIGNMENT_BYTES = 16
+DIFFERENT_SHARE = 0.05
+"""Two outputs differ grossly if the norm of their difference is more than this share of the norm: no rounding does."""
+
+NOISE = 1e-6
+"""Outputs that are next to nothing do not differ."""
+
+
+def tensors_in(value: Any, torch: Any, place: str = "", depth: int = DEPTH) -> Iterator[tuple[str, Any]]:
+    """Yield (place, tensor) for each plain strided tensor in nested tuples, lists and mappings."""
+    if isinstance(value, torch.Tensor):
+        if is_plain(value, torch):
+            yield place, value
+    elif depth and isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from tensors_in(item, torch, f"{place}[{key!r}]", depth - 1)
+    elif depth and isinstance(value, tuple | list):
+        for index, item in enumerate(value):
+            yield from tensors_in(item, torch, f"{place}[{index}]", depth - 1)
+
+
+def arguments_in(args: Any, kwargs: Mapping[str, Any], torch: Any) -> dict[str, Any]:
+    """Return the plain tensors of a call's arguments by what people call them: `argument 0`, `argument weight`."""
+    found: dict[str, Any] = {}
+    for index, value in enumerate(args):
+        found.update(tensors_in(value, torch, f"argument {index}"))
+    for name, value in kwargs.items():
+        found.update(tensors_in(value, torch, f"argument {name}"))
+    return found
+
+
+def is_plain(tensor: Any, torch: Any) -> bool:
+    """Whether a tensor has memory of its own that can be read and copied."""
+    known = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    return known and tensor.layout is torch.strided and not tensor.is_nested and tensor.device.type != "meta"
+
+
+def size_bytes(tensors: Iterable[Any]) -> int:
+    """Return the bytes of all elements together."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def storage_of(tensor: Any) -> tuple[str, int]:
+    """Return what is the same for two tensors that share memory, and for no others."""
+    return str(tensor.device), int(tensor.untyped_storage().data_ptr())
+
+
+def mapped(value: Any, change: Callable[[Any], Any], torch: Any, depth: int = DEPTH) -> Any:
+    """Return `value` with each plain tensor replaced by `change(tensor)`, nested containers rebuilt."""
+    if isinstance(value, torch.Tensor):
+        return change(value) if is_plain(value, torch) else value
+    if depth and type(value) in (tuple, list):
+        return type(value)(mapped(item, change, torch, depth - 1) for item in value)
+    if depth and type(value) is dict:
+        return {key: mapped(item, change, torch, depth - 1) for key, item in value.items()}
+    return value
+
+
+def copy_of(tensor: Any, torch: Any) -> Any:
+    """Return a tensor of the same values, strides, alignment and kind in memory of its own."""
+    with torch.no_grad():
+        source = tensor.detach()
+        offset = (source.data_ptr() % ALIGNMENT_BYTES) // source.element_size()
+        memory = torch.empty(_reach(source) + offset, dtype=source.dtype, device=source.device)
+        copied = memory.as_strided(source.shape, source.stride(), offset)
+        overwrite(copied, source)
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(copied, requires_grad=tensor.requires_grad)
+    return copied.requires_grad_(tensor.requires_grad)
+
+
+def overwrite(target: Any, source: Any) -> None:
+    """Copy the values of `source` into `target`, which has the same strides."""
+    once = _once(target)
+    target.detach()[once].copy_(source.detach()[once])
+
+
+def _once(tensor: Any) -> tuple[slice, ...]:
+    """Return the index of each element's memory once: an expanded dimension repeats it, and can be written only once."""
+    return tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())
+
+
+def _reach(tensor: Any) -> int:
+    """Return how many elements of memory lie between a tensor's first and last, both included."""
+    if not tensor.numel():
+        return 0
+    return int(1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)))
+
+
+def refill(tensor: Any, torch: Any, scale: float) -> None:
+    """Give a tensor of real or complex numbers other values of the same kind; leave integers, which may be indices."""
+    if not is_floating(tensor):
+        return
+    with torch.no_grad():
+        target = tensor.detach()[_once(tensor)]
+        fresh = torch.flip(target, tuple(range(target.dim()))) * scale
+        if torch.equal(fresh, target):
+            ramp = torch.arange(target.numel(), device=target.device) % FILLER_PERIOD / FILLER_PERIOD
+            fresh = (ramp * scale).reshape(target.shape).to(target.dtype)
+        target.copy_(fresh)
+
+
+def is_floating(tensor: Any) -> bool:
+    """Whether the elements are real or complex numbers."""
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
+def same_bits(a: Any, b: Any, torch: Any) -> bool:
+    """Whether two tensors are the same to the last bit, NaN included."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return bool(torch.equal(bits(a, torch), bits(b, torch)))
+
+
+def bits(tensor: Any, torch: Any) -> Any:
+    """Return the tensor's bytes."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+
+
+def sample(tensor: Any, torch: Any) -> Any:
+    """Return up to `SAMPLES` elements, evenly spread, in double precision on the CPU: enough to tell outputs apart."""
+    flat = tensor.detach().reshape(-1)
+    step = max(1, flat.numel() // SAMPLES)
+    chosen = flat[::step][:SAMPLES].clone()
+    return chosen.to("cpu", torch.complex128 if chosen.is_complex() else torch.float64)
+
+
+def differs_grossly(a: Any, b: Any, torch: Any) -> bool:
+    """Whether samples of two outputs are apart by more than any rounding; what is not finite in both is left out."""
+    if a.shape != b.shape:
+        return True
+    both = torch.isfinite(a) & torch.isfinite(b)
+    if int(both.sum()) < (torch.isfinite(a) | torch.isfinite(b)).sum() / 2:
+        return True
+    norm = torch.linalg.vector_norm
+    distance = norm((a - b)[both])
+    return bool(distance > DIFFERENT_SHARE * torch.maximum(norm(a[both]), norm(b[both])) and distance > NOISE)
+
+
+def checksum(tensor: Any, torch: Any) -> int:
+    """Return a number that changes with any element and with their order (an exact sum of weighted bytes)."""
+    raw = bits(tensor, torch)
+    whole = raw.numel() // 8 * 8
+    words = raw[:whole].view(torch.int64) if raw.storage_offset() % 8 == 0 else raw[:whole].to(torch.int64)
+    weights = torch.arange(1, words.numel() + 1, device=words.device)
+    # Integers wrap around, which loses nothing here.
+    return int((words * weights).sum()) ^ int(raw[whole:].to(torch.int64).sum())

@@ -1,0 +1,146 @@
+"""Watching one call: the operations that it dispatches on the CPU, or what it launches on the GPU."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from pytest_gpuperf.checks.launches import Launch, Observed
+
+CPU_CALL_S = 0.005
+"""What watching adds to a call, generously."""
+CUDA_CALL_S = 0.02
+NO_WORK = re.compile(r"aten\.(new_)?empty|aten\._local_scalar_dense|prim\.")
+
+
+class Watcher(Protocol):
+    """Watches calls on one kind of device."""
+
+    sees_kernels: bool
+    """Whether launches are the device's own, with times, or torch's operations."""
+    call_s: float
+    """What watching adds to the time of a call."""
+
+    def watch(self, call: Callable[[], Any]) -> Observed:
+        """Make the call, wait for it, and return what it returned and launched."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        ...
+
+    def warm_up(self) -> None:
+        """Do what is done once in a process."""
+        ...
+
+
+def watcher_for(device: str, torch: Any) -> Watcher:
+    """Return what watches calls on `device`."""
+    if device.startswith("cuda"):
+        return CudaWatcher(torch, torch.device(device).index or 0)
+    return CpuWatcher()
+
+
+class CpuWatcher:
+    """Sees the operations that reach torch's dispatcher, those that only make a view or empty memory left out.
+
+    A dispatch mode leaves compiled functions alone: they run uncompiled under it, and are not compiled again. The
+    profiler is no choice here: its first session in a process takes seconds.
+    """
+
+    sees_kernels = False
+    call_s = CPU_CALL_S
+
+    def watch(self, call: Callable[[], Any]) -> Observed:
+        """Make the call under a dispatch mode."""
+        launches: list[Launch] = []
+        with _recording(launches):
+            output = call()
+        return Observed(output=output, launches=tuple(launches))
+
+    def synchronize(self) -> None:
+        """Do nothing: a call has finished when it returns."""
+
+    def warm_up(self) -> None:
+        """Do nothing: nothing is done once."""
+
+
+def _recording(launches: list[Launch]) -> AbstractContextManager[Any]:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Recorder(TorchDispatchMode):  # type: ignore[misc]
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            # To protect this method from the compiler, torch would import the compiler, for seconds.
+            return "torch._dynamo" in sys.modules
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            output = func(*args, **(kwargs or {}))
+            if not _is_free(func):
+                elements = output.numel() if isinstance(output, torch.Tensor) else 0
+                launches.append(Launch(name=str(func), elements=elements))
+            return output
+
+    return Recorder()
+
+
+def _is_free(func: Any) -> bool:
+    """Whether an operation computes nothing: it returns a view, or memory as it is."""
+    returns = func._schema.returns
+    alias = returns[0].alias_info if returns else None
+    return (alias is not None and not alias.is_write) or NO_WORK.match(str(func)) is not None
+
+
+class CudaWatcher:
+    """Sees kernels, copies and memsets through the profiler, with times and streams."""
+
+    sees_kernels = True
+    call_s = CUDA_CALL_S
+
+    is_warm = False
+
+    def __init__(self, torch: Any, index: int) -> None:
+        self._torch = torch
+        self._index = index
+
+    def warm_up(self) -> None:
+        """Start the profiler for the first time, which takes seconds."""
+        if CudaWatcher.is_warm:
+            return
+        CudaWatcher.is_warm = True
+        probe = self._torch.zeros(1, device=f"cuda:{self._index}")
+        self.watch(lambda: probe.add_(1))
+
+    def watch(self, call: Callable[[], Any]) -> Observed:
+        """Make the call under the profiler and wait for the whole device, every stream of it."""
+        torch = self._torch
+        activities = [torch.profiler.ProfilerActivity.CUDA]
+        self.synchronize()
+        with torch.profiler.profile(activities=activities, acc_events=True) as profile:
+            output = call()
+            self.synchronize()
+        return Observed(output=output, launches=device_launches(torch, profile.events()))
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        self._torch.cuda.synchronize(self._index)
+
+
+def device_launches(torch: Any, events: Any) -> tuple[Launch, ...]:
+    """Return the device's part of a profile in the order of its start."""
+    on_device = torch.autograd.DeviceType.CUDA
+    launches = [
+        Launch(
+            name=event.name,
+            start_us=float(event.time_range.start),
+            duration_us=float(event.time_range.elapsed_us()),
+            stream=int(getattr(event, "device_resource_id", 0) or 0),
+        )
+        for event in events
+        if event.device_type == on_device and not getattr(event, "is_user_annotation", False)
+    ]
+    return tuple(sorted(launches, key=lambda launch: launch.start_us))

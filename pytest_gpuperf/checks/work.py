@@ -1,0 +1,47 @@
+"""Calls that do nothing, or less than the first ones did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_gpuperf.checks import tensors
+from pytest_gpuperf.checks.check import Check
+from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.checks.launches import SHRUNK_SHARE, Observed, listed, missing
+
+
+def shrunk(early: Observed, late: Observed) -> str:
+    """Say what an early call did that a later one on the same values does not."""
+    if gone := missing(early, late):
+        return f"after the timed calls, a call no longer runs {listed(gone)}"
+    before, now = (sum(launch.elements for launch in observed.launches) for observed in (early, late))
+    if late.names == early.names and now < (1 - SHRUNK_SHARE) * before:
+        return f"after the timed calls, a call works out {now} elements instead of {before}"
+    return ""
+
+
+def _look(evidence: Evidence) -> Iterator[str]:
+    early = evidence.early
+    if early is not None and early.sums == evidence.sums() and (said := shrunk(early.again, evidence.revisited)):
+        yield said
+    elif not evidence.on_gpu and _does_nothing(evidence):
+        yield "a call runs no operation, and its output does not depend on its inputs"
+
+
+def _does_nothing(evidence: Evidence) -> bool:
+    """Whether a call that takes tensors runs nothing; on a GPU such a call is refused before it is timed."""
+    floating = [t for t in evidence.arguments.values() if tensors.is_floating(t)]
+    usual, now = evidence.repeated, evidence.fresh.observed
+    if not floating or usual.launches or now.launches or evidence.changed:
+        return False
+    if not usual.samples:
+        return usual.output is None
+    return len(usual.samples) == len(now.samples) and all(map(_same, usual.samples, now.samples))
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one.shape == other.shape and ((one == other) | (one.isnan() & other.isnan())).all())
+
+
+CHECK = Check(name="work", look=_look, why="the time is that of something else than was verified")

@@ -1,0 +1,71 @@
+"""Runs one callable through the checks as a measuring session does, with few trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_gpuperf.checks.budget import Budget
+from pytest_gpuperf.checks.ceilings import Ceilings
+from pytest_gpuperf.checks.inspection import Inspected, Inspection
+from pytest_gpuperf.checks.subject import Subject
+from pytest_gpuperf.measure.backends import backend_for
+from pytest_gpuperf.measure.backends.base import Backend
+from pytest_gpuperf.measure.measure import measure
+from pytest_gpuperf.measure.plan import BenchmarkId, Plan
+from pytest_gpuperf.settings import BenchmarkSettings
+
+Inspect = Callable[..., Inspected]
+AMPLE_S = 60.0
+"""What is found is not to depend on how busy the machine is."""
+QUICK = BenchmarkSettings(trials=20, warmup=5, max_time=0.05)
+
+
+def run_inspected(
+    backend: Backend,
+    fn: Callable[..., Any],
+    args: Sequence[Any] = (),
+    *,
+    ceilings: Ceilings | None = None,
+    allow: Sequence[str] = (),
+    **stated: Any,
+) -> Inspected:
+    """Call, verify nothing, inspect before and after a short measurement."""
+    subject = Subject(fn=fn, args=args, device=backend.device, **stated)
+    inspection = Inspection(subject, allowed=allow, ceilings=ceilings, budget=Budget(AMPLE_S))
+    expected = None
+    if subject.reference is not None:
+        inputs, named = subject.inputs()
+        expected = subject.reference(*inputs, **named)
+        inspection.reference_done()
+    inputs, named = subject.inputs()
+    inspection.first_call(fn(*inputs, **named), expected)
+    inspection.before()
+    plan = Plan(benchmark=BenchmarkId(node_id="test"), settings=QUICK, setup=subject.setup)
+    call = fn if subject.setup is not None else (lambda: fn(*args, **subject.kwargs))
+    with inspection.timing():
+        measured = measure(call, plan, backend)
+    return inspection.after(measured.record, measured.identity.timer)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Keep torch's threads from waiting for one another on a busy machine."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def inspected() -> Inspect:
+    """Return what inspects a callable on the CPU."""
+    backend = backend_for("cpu")
+
+    def run(fn: Callable[..., Any], *args: Any, **options: Any) -> Inspected:
+        return run_inspected(backend, fn, args, **options)
+
+    return run

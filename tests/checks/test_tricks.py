@@ -1,0 +1,370 @@
+"""The gallery of tricks that benchmarks get fooled with, on the CPU: each is caught and named."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from pytest_gpuperf.checks.ceilings import Ceilings
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def x():
+    return torch.randn(64, 128, generator=torch.Generator().manual_seed(0))
+
+
+def softmax(x):
+    return torch.softmax(x, -1)
+
+
+def names(inspected):
+    assert inspected.notes == ()
+    return {finding.check for finding in inspected.findings}
+
+
+def test_cached_by_identity(inspected, x):
+    cache = {}
+
+    def cheat(x):
+        if id(x) not in cache:
+            cache[id(x)] = x, softmax(x)
+        return cache[id(x)][1]
+
+    assert "caching" in names(inspected(cheat, x))
+
+
+def test_cached_by_address(inspected, x):
+    cache = {}
+
+    def cheat(x):
+        if x.data_ptr() not in cache:
+            cache[x.data_ptr()] = softmax(x)
+        return cache[x.data_ptr()]
+
+    assert "caching" in names(inspected(cheat, x))
+
+
+def test_cached_by_content(inspected, x):
+    cache = {}
+
+    def cheat(x):
+        key = x.sum().item()
+        if key not in cache:
+            cache[key] = torch.softmax(x * 2.0, -1)
+        return cache[key].clone()
+
+    assert "caching" in names(inspected(cheat, x))
+
+
+def test_cached_by_address_behind_a_decoy(inspected, x):
+    cache = {}
+
+    def cheat(x):
+        torch.softmax(x * 2.0, -1)  # the decoy does as much as the real thing
+        if x.data_ptr() not in cache:
+            cache[x.data_ptr()] = torch.softmax(x, -1)
+        return cache[x.data_ptr()].clone()
+
+    assert names(inspected(cheat, x)) & {"caching"}
+
+
+def test_cached_by_shape(inspected, x):
+    cache = {}
+
+    def cheat(x):
+        if x.shape not in cache:
+            cache[x.shape] = softmax(x)
+        return cache[x.shape]
+
+    assert names(inspected(cheat, x)) & {"work", "caching", "output"}
+
+
+def test_cached_by_shape_with_a_reference(inspected, x):
+    cache = {}
+
+    def cheat(x):
+        torch.softmax(x, -1)
+        if x.shape not in cache:
+            cache[x.shape] = softmax(x)
+        return cache[x.shape]
+
+    assert "output" in names(inspected(cheat, x, reference=softmax))
+
+
+def test_wrapped_in_functools_cache(inspected):
+    cached = functools.lru_cache(lambda n: sum(range(n)))
+    assert names(inspected(cached, 1000)) == {"caching"}
+
+
+def test_output_is_the_input(inspected, x):
+    assert "aliasing" in names(inspected(lambda x: x, x))
+
+
+def test_output_is_a_view_of_the_input(inspected, x):
+    assert "aliasing" in names(inspected(lambda x: x.t()[1:], x))
+
+
+def test_output_is_the_references(inspected, x):
+    made = []
+
+    def reference(x):
+        made.append(softmax(x))
+        return made[-1]
+
+    def cheat(x):
+        softmax(x)
+        return made[0]
+
+    assert "aliasing" in names(inspected(cheat, x, reference=reference))
+
+
+def test_output_is_stale_memory(inspected, x):
+    assert "stale" in names(inspected(lambda x: torch.empty_like(softmax(x)), x))
+
+
+def test_output_is_half_written(inspected, x):
+    def cheat(x):
+        output = torch.empty(4 * x.numel())
+        output[: x.numel()] = x.reshape(-1) * 2
+        return output
+
+    assert "stale" in names(inspected(cheat, x))
+
+
+def test_input_is_sorted_in_place(inspected, x):
+    def cheat(x):
+        values, _ = torch.sort(x, -1)
+        x.copy_(values)
+        return values
+
+    assert "mutation" in names(inspected(cheat, x))
+
+
+def test_input_is_zeroed_by_the_first_call(inspected, x):
+    def cheat(x):
+        result = x.exp()
+        if not cheat.done:
+            x.zero_()
+        cheat.done = True
+        return result
+
+    cheat.done = False
+    assert "mutation" in names(inspected(cheat, x))
+
+
+def test_constant_inputs(inspected):
+    assert names(inspected(softmax, torch.zeros(64, 64))) == {"constant"}
+
+
+def test_patched_clock(inspected, x, monkeypatch):
+    original = time.perf_counter_ns
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: original() // 10)
+    assert "patched" in names(inspected(softmax, x))
+
+
+def test_patched_clock_in_the_call(inspected, x, monkeypatch):
+    original = time.perf_counter
+
+    def cheat(x):
+        monkeypatch.setattr(time, "perf_counter", lambda: original())
+        return softmax(x)
+
+    assert "patched" in names(inspected(cheat, x))
+
+
+@pytest.mark.parametrize(
+    "name", ["allclose", "testing.assert_close", "cuda.synchronize", "Tensor.__eq__", "Tensor.cpu"]
+)
+def test_patched_torch(inspected, x, monkeypatch, name):
+    owner, _, attribute = name.rpartition(".")
+    target = functools.reduce(getattr, filter(None, owner.split(".")), torch)
+    original = getattr(target, attribute)
+    monkeypatch.setattr(target, attribute, lambda *args, **kwargs: original(*args, **kwargs))
+    found = inspected(softmax, x).findings
+    assert [f.check for f in found] == ["patched"]
+    assert name in found[0].seen
+
+
+def test_no_work_at_all(inspected, x):
+    assert "work" in names(inspected(lambda x: None, x))
+
+
+def test_no_work_but_an_output(inspected, x):
+    kept = softmax(x)
+    assert "work" in names(inspected(lambda x: kept, x))
+
+
+def test_work_shrinks_after_the_first_calls(inspected, x):
+    def cheat(x):
+        cheat.calls += 1
+        if cheat.calls <= 3:
+            cheat.kept = torch.softmax(torch.exp(x) @ x.t(), -1)
+        return cheat.kept * 1.0
+
+    cheat.calls = 0
+    assert names(inspected(cheat, x)) & {"work", "output"}
+
+
+def test_half_of_the_work_after_the_first_calls(inspected, x):
+    output = torch.zeros_like(x)
+
+    def cheat(x):
+        cheat.calls += 1
+        part = slice(None) if cheat.calls <= 3 else slice(0, 8)
+        output[part] = torch.softmax(x[part], -1)
+        return output.clone()
+
+    cheat.calls = 0
+    assert names(inspected(cheat, x)) & {"work", "output"}
+
+
+def test_garbage_after_the_first_calls(inspected, x):
+    def cheat(x):
+        cheat.calls += 1
+        return torch.softmax(x, -1) if cheat.calls <= 3 else torch.softmax(x * 0, -1)
+
+    cheat.calls = 0
+    assert "output" in names(inspected(cheat, x))
+
+
+def test_right_for_the_verified_input_only(inspected, x):
+    def cheat(x):
+        return torch.softmax(x, -1) if cheat.first else torch.relu(x)
+
+    cheat.first = True
+
+    def reference(x):
+        return softmax(x)
+
+    def wrapped(x):
+        result = cheat(x)
+        cheat.first = False
+        return result
+
+    assert "output" in names(inspected(wrapped, x, reference=reference))
+
+
+def test_a_thread_does_the_work(inspected, x):
+    def cheat(x):
+        output = torch.empty(4096)
+
+        def late():
+            time.sleep(0.001)
+            output.copy_(torch.sort(x.reshape(-1)[:4096]).values)
+
+        threading.Thread(target=late).start()
+        return output
+
+    assert "streams" in names(inspected(cheat, x))
+
+
+def test_a_pool_does_the_work(inspected, x):
+    with ThreadPoolExecutor(1) as pool:
+
+        def cheat(x):
+            cheat.calls += 1
+            output, value = torch.empty(4096), cheat.calls
+
+            def late():
+                time.sleep(0.001)
+                output.fill_(value)
+
+            pool.submit(late)
+            return output
+
+        cheat.calls = 0
+        assert names(inspected(cheat, x)) & {"streams", "stale"}  # on a busy machine it is very late
+
+
+def test_a_future_is_returned(inspected, x):
+    with ThreadPoolExecutor(1) as pool:
+        assert "lazy" in names(inspected(lambda x: pool.submit(softmax, x), x))
+
+
+def test_a_generator_is_returned(inspected):
+    assert names(inspected(lambda n: (i * i for i in range(n)), 1000)) == {"lazy"}
+
+
+def test_a_lazy_tensor_is_returned(inspected, x):
+    class Lazy(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            args = tuple(a.materialise() if isinstance(a, Lazy) else a for a in args)
+            return func(*args, **(kwargs or {}))
+
+        def materialise(self):
+            with torch._C.DisableTorchFunctionSubclass():
+                if not hasattr(self, "value"):
+                    self.value = softmax(self.source)
+                return self.value
+
+    def cheat(x):
+        lazy = torch.Tensor._make_subclass(Lazy, torch.empty(0))
+        lazy.source = x
+        return lazy
+
+    assert "lazy" in names(inspected(cheat, x))
+
+
+def test_a_meta_tensor_is_returned(inspected, x):
+    assert "lazy" in names(inspected(lambda x: softmax(x.to("meta")), x))
+
+
+def test_precision_is_lowered(inspected):
+    a, b = (torch.randn(64, 64, generator=torch.Generator().manual_seed(n)) for n in range(2))
+
+    def cheat(a, b):
+        return (a.bfloat16() @ b.bfloat16()).float()
+
+    found = inspected(cheat, a, b, reference=torch.matmul)
+    assert names(found) == {"precision"}
+    assert "float32" in found.findings[0].seen
+
+
+def test_faster_than_the_device_can_be(inspected, x):
+    ceilings = Ceilings(bytes_per_s=1e9, flops_per_s=1e9)
+    assert names(inspected(softmax, x, bytes_moved=1e9, ceilings=ceilings)) == {"speed"}
+    assert names(inspected(softmax, x, flops=1e9, ceilings=ceilings)) == {"speed"}
+
+
+def test_gradients_pile_up(inspected):
+    w = torch.randn(64, 64, requires_grad=True)
+
+    def accumulate(w):
+        (w * w).sum().backward()
+
+    assert names(inspected(accumulate, w)) == {"gradients"}
+
+
+def test_gradients_of_a_module_pile_up(inspected, x):
+    layer = torch.nn.Linear(128, 4)
+
+    def accumulate(x):
+        layer(x).sum().backward()
+
+    assert names(inspected(accumulate, x)) == {"gradients"}
+
+
+def test_what_would_wait_on_a_gpu_is_named_if_asked(inspected, x):
+    def chatty(x):
+        total = softmax(x).sum()
+        if total > 0:
+            total.item()
+        return helper(total)
+
+    def helper(total):
+        return total.tolist()
+
+    found = inspected(chatty, x, extra_checks=("sync",)).findings
+    assert {f.check for f in found} == {"sync"}
+    text = "\n".join(f.seen for f in found)
+    for line in ("if total > 0:", "total.item()", "return total.tolist()"):
+        assert line in text
+    assert "test_tricks.py" in text
+    assert inspected(chatty, x).findings == ()
