@@ -23,7 +23,7 @@ def _look(evidence: Evidence) -> Iterator[str]:
     if evidence.subject.works_in_place or not evidence.arguments:
         return
     arguments = {name: storage_of(tensor) for name, tensor in evidence.arguments.items()}
-    outputs = [storage_of(t) for t in evidence.outputs(evidence.repeated.output)]
+    outputs = [storage_of(t) for t in evidence.outputs(evidence.repeated.output) if t.numel()]
     owners = owner(outputs, arguments)
     if owners and not evidence.changed:
         yield f"the output is a view of {owners}, which the call leaves as it is"

@@ -88,7 +88,7 @@ def overwrite(target: Any, source: Any) -> None:
 
 
 def _once(tensor: Any) -> tuple[slice, ...]:
-    """Return the index of each element's memory once: an expanded dimension repeats it, and can be written only once."""
+    """Return what takes each place in memory once: an expanded dimension repeats it, and cannot be written as it is."""
     return tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())
 
 
