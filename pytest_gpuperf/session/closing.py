@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,8 +15,8 @@ from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.report.accounting import Accounting
 from pytest_gpuperf.report.json import session_json
 from pytest_gpuperf.report.paragraphs import verdict_paragraph
-from pytest_gpuperf.session.against import compare_trees, revision_gate
-from pytest_gpuperf.session.context import Context
+from pytest_gpuperf.session.against import compare_trees, gate_before_comparing, revision_gate
+from pytest_gpuperf.session.context import Context, json_errors
 from pytest_gpuperf.session.failing import failed_report, failure_message
 from pytest_gpuperf.session.findings import Finding, Look
 from pytest_gpuperf.session.ledger import Ledger, Selection
@@ -76,6 +75,8 @@ class Closing:
             self._ledger.expect(test.node_id, test.findings, test.seconds)
         if not stopped:
             self._take_last_runs()
+        elif self._settings.against is not None:
+            self._context.gate = gate_before_comparing(self._context, self._ledger.findings)
         self._decide()
         self._report(held)
         missing = self._missing(stopped=stopped)
@@ -184,7 +185,8 @@ class Closing:
         unmeasured = sort_unmeasured(entries, self._ledger.findings, self._ledger, self._selection, self._config)
         accounting = session_account(entries, list(self._ledger.findings), unmeasured)
         outcomes = [_missing(entries[key], stopped=stopped) for key in unmeasured["missing"]]
-        if not stopped:
+        if outcomes and not stopped:
+            self._notes.append(MISSING_REMEDY)
             self._fail_what_is_missing(outcomes)
         return Missing(outcomes, accounting)
 
@@ -215,15 +217,14 @@ class Closing:
             accounting=accounting.counts(),
             settings=self._context.plain_settings(),
         )
-        if self._settings.json is not None:
-            _write_json(self._settings.json, session_json(record))
         self._keep_record(record)
-        if self._settings.stored_name is None:
-            return
-        if stopped:
+        if self._settings.stored_name is not None and stopped:
             self._notes.append("The session stopped early: nothing was stored in the baseline.")
-        else:
+        elif self._settings.stored_name is not None:
             self._notes += Storing(self._context, record.info).store(self._ledger.findings)
+        if (path := self._context.json_path) is not None:
+            with json_errors(path):
+                path.write_text(session_json(record), encoding="utf-8")
 
     def _keep_record(self, record: SessionRecord) -> None:
         if not record.outcomes:
@@ -247,12 +248,3 @@ def _missing(entry: Entry, *, stopped: bool) -> Outcome:
         ),
         group=entry.group,
     )
-
-
-def _write_json(path: str, content: str) -> None:
-    try:
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise pytest.UsageError(f"--gpuperf-json={path}: cannot be written ({error.strerror})") from None

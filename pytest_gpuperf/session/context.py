@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import functools
+import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -99,6 +102,27 @@ class Context:
         except RevisionError as error:
             raise pytest.UsageError(str(error)) from None
 
+    @property
+    def json_path(self) -> Path | None:
+        """Where --gpuperf-json asks to write, relative to where pytest was started."""
+        given = self.settings.json
+        return None if given is None else Path(self.config.invocation_params.dir) / Path(given).expanduser()
+
+    def refuse_what_cannot_be_kept(self) -> None:
+        """Raise `pytest.UsageError`, before anything is measured, where it could not be written in the end."""
+        path, name = self.json_path, self.settings.stored_name
+        if path is not None:
+            with json_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if path.is_dir():
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if name is not None:
+            try:
+                with self.storage.locked(baselines.place_of(self.bench.machine.key, name)):
+                    pass
+            except StoreError as error:
+                raise pytest.UsageError(str(error)) from None
+
     @functools.cached_property
     def rounds(self) -> FreshRounds:
         """What starts fresh processes."""
@@ -121,6 +145,15 @@ class Context:
         """The session's settings as plain values, for its record."""
         values = {field.name: getattr(self.settings, field.name) for field in fields(self.settings)}
         return {name: ",".join(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+@contextlib.contextmanager
+def json_errors(path: Path) -> Iterator[None]:
+    """Tell of a failure to write the file of --gpuperf-json as of a wrong option."""
+    try:
+        yield
+    except OSError as error:
+        raise pytest.UsageError(f"--gpuperf-json: {path} cannot be written ({error.strerror})") from None
 
 
 def _anchored(location: str, config: pytest.Config) -> str:

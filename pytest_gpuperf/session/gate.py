@@ -60,7 +60,7 @@ class Gate:
         entry = self.entry(benchmark)
         if entry is None or incomparability(entry.identity, identity) is not None:
             return Look.SETTLED
-        seen = screen(entry.runs, run, self._policy(settings), self._prior)
+        seen = screen(entry.runs, run, self.policy(settings), self._prior)
         if seen.suspect:
             return Look.SUSPECT
         if seen.faster:
@@ -103,7 +103,7 @@ class Gate:
                 new_runs=len(runs),
                 new_mean_us=_mean_us(runs),
             )
-        return Comparison(baseline=entry.runs, runs=runs, policy=self._policy(settings))
+        return Comparison(baseline=entry.runs, runs=runs, policy=self.policy(settings))
 
     def _without_entry(self, benchmark: BenchmarkId, runs: Sequence[RunRecord]) -> Decision:
         if benchmark.key in self._unusable:
@@ -128,7 +128,8 @@ class Gate:
             new_mean_us=_mean_us(runs),
         )
 
-    def _policy(self, settings: BenchmarkSettings) -> Policy:
+    def policy(self, settings: BenchmarkSettings) -> Policy:
+        """Return the levels that a benchmark with these settings is held to."""
         return Policy(
             min_effect=settings.min_effect,
             detectable=settings.detectable,

@@ -86,5 +86,12 @@ class Ledger:
             self.node_ids[key] = node_id
 
     def fates_by_stored_id(self) -> dict[str, Fate]:
-        """The fates by the (bounded) node ids that a baseline knows tests by."""
-        return {BenchmarkId.of(node_id).node_id: fate for node_id, fate in self.fates.items()}
+        """What became of the tests by themselves, by the (bounded) node ids that a baseline knows tests by.
+
+        A test that fails by a verdict passed by itself.
+        """
+        passed = set(self.node_ids.values())
+        return {
+            BenchmarkId.of(node_id).node_id: "passed" if node_id in passed else fate
+            for node_id, fate in self.fates.items()
+        }

@@ -70,6 +70,8 @@ class RunsTests:
         node_ids = tuple(stable_node_id(item) for item in benchmarks)
         context.collected = lambda: node_ids
         context.bench.stored_timer = context.gate.stored_timer
+        if not hasattr(session.config, "workerinput"):
+            context.refuse_what_cannot_be_kept()
         self._testing = Testing(
             context.settings,
             context.bench,
@@ -105,6 +107,7 @@ class Controls:
     def pytest_sessionstart(self) -> None:
         """Refuse a baseline that cannot be used here, where the message is seen."""
         _ = self._context.gate
+        self._context.refuse_what_cannot_be_kept()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:

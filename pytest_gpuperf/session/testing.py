@@ -108,6 +108,7 @@ class Testing:
                 runs=runs,
                 trials=(measured.trials,),
                 decision=self._gate.decide(measured.benchmark, measured.identity, runs, measured.settings),
+                policy=self._gate.policy(measured.settings),
                 group=measured.settings.group,
             ),
             settings=measured.settings,

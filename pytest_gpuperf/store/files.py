@@ -59,11 +59,13 @@ def locked(path: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
     """Hold the file's lock, across processes, creating the folder where needed.
 
     The lock is a side file that exists only while it is held or waited for. It ends with its process, however that
-    dies. Raises LockedFileError after `wait_s`, UnwritableFileError where the side file cannot be made.
+    dies. Raises LockedFileError after `wait_s`, UnwritableFileError where the side file cannot be made or the file
+    itself could not be written: a lock is taken only to write.
     """
     side = path.with_name(f".{path.name}.lock")
     try:
         side.parent.mkdir(parents=True, exist_ok=True)
+        _mode_to_keep(Path(os.path.realpath(path)))
         descriptor = _acquired(side, path, wait_s)
     except OSError as error:
         raise _unwritable(path, error) from error

@@ -176,6 +176,11 @@ class Suite:
         return suite
 
 
+def told(result: pytest.RunResult) -> str:
+    """Return what a run printed, on one line, as if the terminal were as wide as that."""
+    return " ".join((result.stdout.str() + " " + result.stderr.str()).split())
+
+
 def _refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is no JSON")
 
@@ -221,12 +226,7 @@ def suite(pytester: pytest.Pytester, saved_suite: Path) -> Suite:
     return Suite(pytester)
 
 
-@pytest.fixture
-def regress(suite: Suite) -> Callable[..., Suite]:
-    """Return what makes some operations of the suite twice as slow."""
-
-    def slowed(*ops: str) -> Suite:
-        suite.times(**dict.fromkeys(ops, 200.0))
-        return suite
-
-    return slowed
+@pytest.fixture(name="told")
+def _told() -> Callable[[pytest.RunResult], str]:
+    """Return what gives the text that a run printed, whatever its lines."""
+    return told
