@@ -20,7 +20,7 @@ from pytest_gpuperf.measure.sampling import Sampling
 from pytest_gpuperf.measure.summary import summarise
 from pytest_gpuperf.measure.warmup import warm_up
 
-__all__ = ["Measurement", "measure"]
+__all__ = ["Measurement", "failures_noted", "measure", "measurement_of", "prepare"]
 
 
 def measure(call: Callable[..., Any], plan: Plan, backend: Backend) -> Measurement:
@@ -32,16 +32,16 @@ def measure(call: Callable[..., Any], plan: Plan, backend: Backend) -> Measureme
     backend.release_memory()
     target = Target(call, plan.setup)
     timer = plan.timer if plan.timer is not None else backend.timer(plan.settings)
-    with _failures_noted(plan, backend), collection_paused():
-        _prepare(timer, target, backend)
+    with failures_noted(plan, backend), collection_paused():
+        prepare(timer, target, backend)
         warm_up(timer, target, plan.settings.warmup, backend.warmup, backend.now_us)
         sampling = Sampling(timer, target, backend)
         sampling.run(plan.settings)
         peak_memory_bytes = backend.peak_memory_bytes(target)
-    return _summarise(sampling, timer, plan, peak_memory_bytes)
+    return measurement_of(sampling, timer, plan, peak_memory_bytes)
 
 
-def _prepare(timer: Timer, target: Target, backend: Backend) -> None:
+def prepare(timer: Timer, target: Target, backend: Backend) -> None:
     """Everything that happens once: compiling, autotuning, loading, the size of a batch, the checks."""
     with interpreter_forbidden():
         timer.prepare(target)
@@ -49,7 +49,8 @@ def _prepare(timer: Timer, target: Target, backend: Backend) -> None:
         raise NoGpuWorkError(backend.device)
 
 
-def _summarise(sampling: Sampling, timer: Timer, plan: Plan, peak_memory_bytes: int | None) -> Measurement:
+def measurement_of(sampling: Sampling, timer: Timer, plan: Plan, peak_memory_bytes: int | None) -> Measurement:
+    """Summarise what was sampled."""
     trials = sampling.trials()
     found = hazards()
     record = summarise(
@@ -64,7 +65,7 @@ def _summarise(sampling: Sampling, timer: Timer, plan: Plan, peak_memory_bytes: 
 
 
 @contextmanager
-def _failures_noted(plan: Plan, backend: Backend) -> Iterator[None]:
+def failures_noted(plan: Plan, backend: Backend) -> Iterator[None]:
     """Let the back end look at the device after any failure, so that what follows is not blamed for it."""
     try:
         yield

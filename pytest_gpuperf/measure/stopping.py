@@ -31,6 +31,12 @@ def precise_enough(times_us: Sequence[float], min_effect: float) -> bool:
     return half_width(sd, effective) <= SHARE_OF_EFFECT * min_effect * mean
 
 
+def precise_log_mean(logs: Sequence[float], min_effect: float) -> bool:
+    """Whether the 95 % half-width of a mean of logs, such as log ratios, is under a quarter of the effect."""
+    _, sd = mean_and_sd(logs)
+    return half_width(sd, effective_trials(len(logs), lag1_autocorrelation(logs))) <= SHARE_OF_EFFECT * min_effect
+
+
 class Stopping:
     """Decides, batch by batch, how many more trials one measurement needs."""
 

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from statistics import fmean, median
+
+import pytest
+
+from pytest_gpuperf.measure.backends.cpu import CpuBackend
+from pytest_gpuperf.measure.backends.fake import FakeBackend, FakeDeviceError
+from pytest_gpuperf.measure.errors import NoGpuWorkError, StickyDeviceError
+from pytest_gpuperf.measure.interleaved import LEAST_ROUNDS, measure_interleaved
+from pytest_gpuperf.measure.sampling import MOST_RETRIES, UNSTABLE_NOTE
+
+
+def advancing(fake, time_us):
+    return lambda: fake.clock.advance_us(time_us)
+
+
+def log_ratios(interleaved):
+    first, second = interleaved.rounds
+    return [second[number] - first[number] for number in first]
+
+
+@pytest.fixture
+def still():
+    """A device whose processes and trials are all alike."""
+    return FakeBackend(run=1, between_run_sd=0.0, trial_sd=0.0)
+
+
+def test_each_contender_is_measured_like_alone_and_in_the_order_given(still, plan):
+    found = measure_interleaved([(advancing(still, 40.0), plan()), (advancing(still, 60.0), plan())], still, seed=1)
+    assert [one.record.mean_us for one in found.measurements] == pytest.approx([40.0, 60.0])
+    assert [one.record.trials for one in found.measurements] == [120, 120]
+    assert all(one.identity.timer == "events, scripted" for one in found.measurements)
+    assert len(found.rounds[0]) == len(found.rounds[1]) == LEAST_ROUNDS
+    assert log_ratios(found) == pytest.approx([math.log(1.5)] * LEAST_ROUNDS)
+
+
+def test_drift_hits_all_alike(plan):
+    fake = FakeBackend(run=1, between_run_sd=0.0, trial_sd=0.001, clock_ghz=lambda batch: 1.7 - 0.002 * batch)
+    found = measure_interleaved([(advancing(fake, 100.0), plan()), (advancing(fake, 100.0), plan())], fake, seed=1)
+    first_round, last_round = min(found.rounds[0]), max(found.rounds[0])
+    assert found.rounds[0][last_round] - found.rounds[0][first_round] > 0.02
+    assert fmean(log_ratios(found)) == pytest.approx(0.0, abs=0.002)
+
+
+def test_the_order_within_rounds_is_random(still, plan):
+    order = []
+
+    def noted(name):
+        def call():
+            order.append(name)
+            still.clock.advance_us(50.0)
+
+        return call
+
+    measure_interleaved([(noted("a"), plan(trials=240)), (noted("b"), plan(trials=240))], still, seed=3)
+    timed = [order[start] for start in range(len(order) - 482, len(order) - 2, 10)]
+    pairs = {tuple(timed[start : start + 2]) for start in range(0, len(timed), 2)}
+    assert pairs == {("a", "b"), ("b", "a")}
+
+
+def test_rounds_go_on_until_the_ratio_is_precise(plan):
+    fake = FakeBackend(run=1, between_run_sd=0.0, trial_sd=0.03)
+    coarse = [(advancing(fake, 200.0), plan(min_effect=0.2)), (advancing(fake, 200.0), plan(min_effect=0.2))]
+    fine = [(advancing(fake, 200.0), plan(min_effect=0.01)), (advancing(fake, 200.0), plan(min_effect=0.01))]
+    few, many = measure_interleaved(coarse, fake), measure_interleaved(fine, fake)
+    assert len(few.rounds[0]) == LEAST_ROUNDS
+    assert len(many.rounds[0]) > 3 * LEAST_ROUNDS
+
+
+def test_time_runs_out_for_all_at_once(plan):
+    fake = FakeBackend(run=1, trial_sd=0.2)
+    found = measure_interleaved([(advancing(fake, 1e4), plan(max_time=0.5)) for _ in range(3)], fake)
+    assert [one.record.trials for one in found.measurements] == [50, 50, 50]
+    assert [len(rounds) for rounds in found.rounds] == [5, 5, 5]
+
+
+@pytest.mark.parametrize(("trials", "rounds"), [(37, 13), (2, 2), (500, 50)])
+def test_a_fixed_number_of_trials_is_exact(still, plan, trials, rounds):
+    contenders = [(advancing(still, 5.0), plan(trials=trials)), (advancing(still, 9.0), plan(trials=trials))]
+    found = measure_interleaved(contenders, still)
+    assert [one.record.trials for one in found.measurements] == [trials, trials]
+    assert [len(lane) for lane in found.rounds] == [rounds, rounds]
+
+
+def test_all_are_timed_by_the_timer_of_the_first(still, plan):
+    by_wall = replace(plan(), settings=replace(plan().settings, timer="wall"))
+    found = measure_interleaved([(advancing(still, 5.0), by_wall), (advancing(still, 5.0), plan())], still)
+    assert {one.identity.timer for one in found.measurements} == {"wall, scripted"}
+
+
+def test_a_given_timer_is_used(still, plan):
+    timers = [CpuBackend().timer(plan().settings) for _ in range(2)]
+    contenders = [(advancing(still, 5.0), plan(timer=timer, trials=20)) for timer in timers]
+    found = measure_interleaved(contenders, still)
+    assert all(one.identity.timer.startswith("wall, paced") for one in found.measurements)
+
+
+def test_throttled_rounds_are_taken_again_from_all(plan):
+    fake = FakeBackend(run=1, throttled_readings={1})
+    found = measure_interleaved([(advancing(fake, 50.0), plan(trials=50)) for _ in range(2)], fake)
+    assert [one.record.trials for one in found.measurements] == [50, 50]
+    assert found.rounds[0].keys() == found.rounds[1].keys()
+    assert all(UNSTABLE_NOTE not in one.record.notes for one in found.measurements)
+
+
+def test_a_device_that_stays_throttled_gives_results_that_say_so(plan):
+    fake = FakeBackend(run=1, throttled_readings=range(1, 1000))
+    found = measure_interleaved([(advancing(fake, 50.0), plan(trials=50)) for _ in range(2)], fake)
+    assert [one.record.trials for one in found.measurements] == [50, 50]
+    assert all(UNSTABLE_NOTE in one.record.notes for one in found.measurements)
+    assert fake.readings_taken == 2 + MOST_RETRIES
+
+
+def test_setup_feeds_every_call(still, plan):
+    fed = iter(range(1, 100_000))
+    seen = []
+
+    def call(value):
+        seen.append(value)
+        still.clock.advance_us(10.0)
+
+    measure_interleaved([(call, plan(setup=lambda: ((next(fed),), {}))), (advancing(still, 9.0), plan())], still)
+    assert len(set(seen)) == len(seen) > 100
+
+
+def test_peak_memory_is_each_ones_own(still, plan):
+    def holding(count_bytes):
+        def call():
+            still.clock.advance_us(5.0)
+            still.clock.allocate(count_bytes)
+
+        return call
+
+    found = measure_interleaved([(holding(1000), plan()), (holding(3000), plan())], still)
+    assert [one.record.peak_memory_bytes for one in found.measurements] == [1000, 3000]
+
+
+def test_a_contender_without_work_is_refused(still, plan):
+    with pytest.raises(NoGpuWorkError):
+        measure_interleaved([(advancing(still, 5.0), plan()), (lambda: None, plan())], still)
+
+
+def test_a_failure_is_noted_and_goes_through(still, plan):
+    def breaks():
+        raise FakeDeviceError("misaligned address")
+
+    with pytest.raises(FakeDeviceError):
+        measure_interleaved([(advancing(still, 5.0), plan()), (breaks, plan())], still)
+    with pytest.raises(StickyDeviceError):
+        measure_interleaved([(advancing(still, 5.0), plan())], still)
+
+
+def test_on_the_cpu(plan):
+    contenders = [(lambda: sum(range(2000)), plan(max_time=0.1)) for _ in range(2)]
+    found = measure_interleaved(contenders, CpuBackend())
+    assert all(len(rounds) >= 1 for rounds in found.rounds)
+    assert all(median(one.trials.times_us) > 0 for one in found.measurements)
