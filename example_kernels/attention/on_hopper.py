@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 import triton
@@ -11,6 +13,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from example_kernels.attention.hopper_backward import hopper_keys_kernel, hopper_queries_kernel
 from example_kernels.attention.hopper_forward import hopper_forward_kernel
+from example_kernels.support.ahead_of_time import Shipped
 
 HOPPER_MAJOR = 9
 WIDTHS = (64, 128)
@@ -157,3 +160,54 @@ def launch_queries(
         scale, instances, heads, heads // k.shape[1], queries, k.shape[2], delta.shape[1], cohort,
         CAUSAL=causal, KEYS=BACKWARD_KEYS, STAGES=BACKWARD_KEYS_STAGES[width], WIDTH=width, num_warps=4,
     )  # fmt: skip
+
+
+def shipped() -> Iterator[Shipped]:
+    """Yield the configurations the launches above choose."""
+    for width in WIDTHS:
+        for causal in (False, True):
+            name = f"attention hopper {width}{' causal' if causal else ''}"
+            if width > WIDTHS[0]:
+                yield _shipped(f"{name} forward", hopper_forward_kernel, _forward_types(width), width, causal)
+                yield _shipped(f"{name} dQ", hopper_queries_kernel, _queries_types(width), width, causal)
+            yield _shipped(f"{name} dK dV", hopper_keys_kernel, _keys_types(width), width, causal)
+
+
+def _tile_type(rows: int, width: int) -> str:
+    return f"tensordesc<bf16[1,1,{rows},{width}],{_layout((1, 1, rows, width), torch.bfloat16)!r}>"
+
+
+def _forward_types(width: int) -> dict[str, str]:
+    own, keys = _tile_type(ROWS_A_CONSUMER, width), _tile_type(FORWARD_KEYS, width)
+    return {"q": own, "k": keys, "v": keys, "o": own, "lse_ptr": "*fp32"}
+
+
+def _keys_types(width: int) -> dict[str, str]:
+    own, queries = _tile_type(ROWS_A_CONSUMER, width), _tile_type(BACKWARD_QUERIES, width)
+    row = f"tensordesc<fp32[1,{BACKWARD_QUERIES}],{_layout((1, BACKWARD_QUERIES), torch.float32)!r}>"
+    own_names = dict.fromkeys(("k", "v", "dk", "dv"), own)
+    return {"q": queries, "do": queries, **own_names, "lse_log2": row, "delta": row}
+
+
+def _queries_types(width: int) -> dict[str, str]:
+    own, keys = _tile_type(ROWS_A_CONSUMER, width), _tile_type(BACKWARD_KEYS, width)
+    return {"q": own, "do": own, "dq": own, "k": keys, "v": keys, "lse_log2_ptr": "*fp32", "delta_ptr": "*fp32"}
+
+
+def _shipped(name: str, kernel: Any, types: dict[str, str], width: int, causal: bool) -> Shipped:
+    stages = {
+        hopper_forward_kernel: FORWARD_STAGES,
+        hopper_keys_kernel: BACKWARD_QUERIES_STAGES,
+        hopper_queries_kernel: BACKWARD_KEYS_STAGES,
+    }
+    sizes = {"KEYS": FORWARD_KEYS, "QUERIES": BACKWARD_QUERIES, "STAGES": stages[kernel][width], "WIDTH": width}
+    constants = {n: v for n, v in {**sizes, "CAUSAL": causal}.items() if n in kernel.arg_names}
+    integers = [n for n in kernel.arg_names if n not in {*types, *constants, "scale"}]
+    return Shipped(
+        name=name,
+        kernel=kernel,
+        signature={**types, "scale": "fp32", **dict.fromkeys(integers, "i32")},
+        constants=constants,
+        options={"num_warps": 4},
+        unaligned=frozenset(integers) - {"padded"},
+    )

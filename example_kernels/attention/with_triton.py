@@ -297,17 +297,22 @@ def attention(
 
 
 def shipped() -> Iterator[Shipped]:
-    """Yield the configurations the launches above choose, with descriptors and without."""
+    """Yield the configurations the launches above choose, with descriptors and without.
+
+    Causal kernels contain what the others do, and more; of the others only those with descriptors are listed.
+    """
+    yield from on_hopper.shipped()
     for dtype, itemsize in (("bf16", 2), ("fp32", 4)):
         for width in (64, 128, 256):
-            for described in (True, False):
+            for described, causal in ((True, True), (True, False), (False, True)):
                 how = "descriptors" if described else "pointers"
-                for causal in (False, True):
-                    name = f"attention {width} {dtype} {how}{' causal' if causal else ''}"
-                    tiles = forward_tiles(width, itemsize)
-                    yield shipped_forward(f"{name} forward", dtype, width, tiles, causal, described)
-                    yield shipped_keys(f"{name} dK dV", dtype, width, keys_tiles(width, itemsize), causal, described)
-                    yield shipped_queries(f"{name} dQ", dtype, width, queries_tiles(width, itemsize), causal, described)
+                name = f"attention {dtype} {width} {how}{' causal' if causal else ''}"
+                tiles = forward_tiles(width, itemsize)
+                yield shipped_forward(f"{name} forward", dtype, width, tiles, causal, described)
+                tiles = keys_tiles(width, itemsize, described)
+                yield shipped_keys(f"{name} dK dV", dtype, width, tiles, causal, described)
+                tiles = queries_tiles(width, itemsize, described)
+                yield shipped_queries(f"{name} dQ", dtype, width, tiles, causal, described)
 
 
 def _sources(names: dict[str, int], dtype: str, width: int, described: bool) -> dict[str, str]:

@@ -60,12 +60,21 @@ def compile_for_hopper(shipped: Shipped) -> Any:
     """Compile for compute capability 9.0; the result's `asm` holds every stage from IR to machine code."""
     import triton
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
     types = {name: shipped.signature.get(name, "constexpr") for name in shipped.kernel.arg_names}
     constants = {(shipped.kernel.arg_names.index(n),): v for n, v in shipped.constants.items()}
-    source = ASTSource(shipped.kernel, types, constants, shipped.attributes())
+    source = _source_type(shipped.kernel)(shipped.kernel, types, constants, shipped.attributes())
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=shipped.options)
+
+
+def _source_type(kernel: Any) -> Any:
+    if kernel.is_gluon():
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource
+    from triton.compiler import ASTSource
+
+    return ASTSource
 
 
 def resources(shipped: Shipped) -> Resources:
