@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
-from pytest_gpuperf.compare.numbers import bounded_log, mean, variance
+from pytest_gpuperf.compare.numbers import bounded_log, mean, median, outer_fences, variance
 from pytest_gpuperf.measure.samples import RunRecord
 
 PRIOR_SENSITIVITY = 0.5
@@ -47,14 +48,14 @@ def clock_points(run: RunRecord) -> Points:
 def clock_model(baseline: Sequence[Points]) -> ClockModel | None:
     """Estimate the sensitivity from the points of the baseline's runs; None where a clock was not metered.
 
-    The least-squares slope, with a standard error that lets the batches of one run share their errors (Tukey's
-    jackknife over runs; Efron and Stein 1981), is weighed against what is known of any sensitivity (between 0 and 1)
-    by their precisions. A baseline whose clock never moved therefore says "about a half, give or take 0.29", and not
-    "none": a later clock step then widens the interval instead of turning into a verdict.
+    The least-squares slope over undisturbed batches, with a standard error that lets the batches of one run share
+    their errors (Tukey's jackknife over runs; Efron and Stein 1981), is weighed against what is known of any
+    sensitivity (between 0 and 1) by their precisions. A baseline whose clock never moved therefore says "about a half,
+    give or take 0.29", and not "none": a later clock step then widens the interval instead of turning into a verdict.
     """
     if not baseline or not all(baseline):
         return None
-    slope, error = _jackknifed_slope(baseline)
+    slope, error = _jackknifed_slope(_undisturbed(baseline))
     sensitivity, standard_error = _weigh(-slope, error)
     return ClockModel(
         sensitivity=min(1.0, max(0.0, sensitivity)),
@@ -89,16 +90,40 @@ def mean_log_clock(points: Points) -> float:
     return mean([clock for _, clock in points])
 
 
+def _undisturbed(runs: Sequence[Points]) -> list[Points]:
+    """Return the runs without batches that lie far from the others at their clock, as a disturbed run's do.
+
+    Far from a first, resistant line: the median of the slopes between runs, weighted by how far their clocks are apart
+    (Theil 1950, Sen 1968, with the weights of Jaeckel 1972), clipped to what a sensitivity can be.
+    """
+    sensitivity = min(1.0, max(0.0, -_resistant_slope(runs)))
+    residuals = sorted(time + sensitivity * clock for points in runs for time, clock in points)
+    low, high = outer_fences(residuals)
+    return [[(t, f) for t, f in points if low <= t + sensitivity * f <= high] for points in runs]
+
+
+def _resistant_slope(runs: Sequence[Points]) -> float:
+    centres = [(median([t for t, _ in points]), mean_log_clock(points)) for points in runs]
+    pairs = [(abs(f - g), t - u, f - g) for (t, f), (u, g) in combinations(centres, 2) if f != g]
+    slopes = sorted((rise / step, weight) for weight, rise, step in pairs)
+    half, passed = math.fsum(weight for _, weight in slopes) / 2, 0.0
+    for slope, weight in slopes:
+        passed += weight
+        if passed >= half:
+            return slope
+    return -PRIOR_SENSITIVITY
+
+
 def _jackknifed_slope(runs: Sequence[Points]) -> tuple[float, float]:
     """Return the slope of log time on log clock and its standard error (infinite where it cannot be told).
 
     The error is the jackknife's over whole runs: sqrt((n - 1) / n sum (slope without run i - their mean)^2).
     """
-    moments = [_moments(points) for points in runs]
+    moments = [_moments(points) for points in runs if points]
     total = [math.fsum(column) for column in zip(*moments, strict=True)]
     without = [_slope([t - m for t, m in zip(total, run, strict=True)]) for run in moments]
     slope, known = _slope(total), [s for s in without if s is not None]
-    if slope is None or len(known) < max(2, len(runs)):
+    if slope is None or len(known) < max(2, len(moments)):
         return 0.0, math.inf
     return slope, math.sqrt(variance(known) * (len(known) - 1) ** 2 / len(known))
 

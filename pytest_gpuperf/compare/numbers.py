@@ -49,11 +49,17 @@ def without_outlier(values: Sequence[float]) -> list[float]:
     if len(values) < FEWEST_TO_JUDGE_ONE:
         return list(values)
     ordered = sorted(values)
+    low, high = outer_fences(ordered)
+    least = low if ordered[1] >= low else -math.inf
+    most = high if ordered[-2] <= high else math.inf
+    return [min(most, max(least, v)) for v in values]
+
+
+def outer_fences(ordered: Sequence[float]) -> tuple[float, float]:
+    """Return Tukey's outer fences of sorted log times: what lies beyond is an outlier whatever their shape."""
     low, high = _quartile(ordered, 0.25), _quartile(ordered, 0.75)
     reach = OUTER_FENCE * max(high - low, SMALLEST_RANGE)
-    least = low - reach if ordered[1] >= low - reach else -math.inf
-    most = high + reach if ordered[-2] <= high + reach else math.inf
-    return [min(most, max(least, v)) for v in values]
+    return low - reach, high + reach
 
 
 def _quartile(ordered: Sequence[float], share: float) -> float:

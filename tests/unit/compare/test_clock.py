@@ -53,6 +53,15 @@ def test_a_clock_that_never_moved_leaves_the_sensitivity_open(clocked: Callable)
     assert (model.sensitivity, model.standard_error) == (PRIOR_SENSITIVITY, pytest.approx(PRIOR_STANDARD_ERROR))
 
 
+@pytest.mark.parametrize("slower", [0.2, 4.6])
+def test_a_disturbed_run_does_not_tilt_the_slope(clocked: Callable, slower: float) -> None:
+    baseline = [clocked(5.0, clocks, 0.3) for clocks in WANDERING * 2]
+    model = clock_model(points_of([*baseline[:-1], clocked(5.0 + slower, [1.5, 1.52, 1.55], 0.3)]))
+    assert model is not None
+    assert model.sensitivity == pytest.approx(0.3, abs=1e-3)
+    assert model.standard_error == SMALLEST_STANDARD_ERROR
+
+
 def test_noise_widens_the_error_honestly(clocked: Callable) -> None:
     generator = np.random.default_rng(2)
     estimates, errors = [], []
