@@ -73,8 +73,9 @@ def test_rounds_go_on_until_the_ratio_is_precise(plan):
 def test_time_runs_out_for_all_at_once(plan):
     fake = FakeBackend(run=1, trial_sd=0.2)
     found = measure_interleaved([(advancing(fake, 1e4), plan(max_time=0.5)) for _ in range(3)], fake)
-    assert [one.record.trials for one in found.measurements] == [50, 50, 50]
-    assert [len(rounds) for rounds in found.rounds] == [5, 5, 5]
+    (rounds,) = {len(rounds) for rounds in found.rounds}
+    assert rounds in (5, 6)
+    assert [one.record.trials for one in found.measurements] == [rounds * 10] * 3
 
 
 @pytest.mark.parametrize(("trials", "rounds"), [(37, 13), (2, 2), (500, 50)])
