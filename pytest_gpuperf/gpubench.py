@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from pytest_gpuperf.checks.finding import CheckFinding
+    from pytest_gpuperf.checks.launches import KernelUse
     from pytest_gpuperf.measure.samples import RunRecord, Trials
 
 T = TypeVar("T")
@@ -23,6 +25,7 @@ class BenchmarkCall:
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     setup: Callable[[], Inputs] | None = None
+    reference: Callable[..., object] | None = None
     bytes_moved: float | None = None
     flops: float | None = None
     name: str = ""
@@ -50,10 +53,24 @@ class BenchResult:
     timer: str
     cache: str
     notes: tuple[str, ...]
+    findings: tuple[CheckFinding, ...]
+    """What the checks found: reasons to doubt the figures, each with `check`, `seen`, `why`, `remedy` and `line`."""
+    kernels: tuple[KernelUse, ...] | None
+    """The kernels, copies and memsets of one call, the longest first; None where they were not recorded."""
     terabytes_per_second: float | None
     teraflops_per_second: float | None
     record: RunRecord = field(repr=False)
     raw: Trials = field(repr=False)
+
+
+class Watch(Protocol):
+    """What follows a benchmark from before its first call."""
+
+    def reference_done(self) -> None:
+        """Note that the reference has returned."""
+
+    def first_call(self, output: object, expected: object) -> None:
+        """Take the verified call's output and the reference's."""
 
 
 class Measurer(Protocol):
@@ -65,8 +82,11 @@ class Measurer(Protocol):
     def note_failure(self, error: BaseException) -> None:
         """Look whether the device survived a call that raised."""
 
-    def measure(self, call: BenchmarkCall) -> BenchResult:
-        """Measure the call, which has already been made and verified once."""
+    def watch(self, call: BenchmarkCall) -> Any:
+        """Return the `Watch` on a call that is about to be made for the first time."""
+
+    def measure(self, call: BenchmarkCall, watch: Any) -> BenchResult:
+        """Measure the call, which has been made and verified once under `watch`."""
 
 
 class GpuBench:
@@ -136,27 +156,33 @@ class GpuBench:
             args=args,
             kwargs=kwargs or {},
             setup=setup,
+            reference=reference,
             bytes_moved=bytes_moved,
             flops=flops,
             name=self._claimed(name),
         )
-        output = self._verified_call(fn, call, reference, rtol, atol)
+        watch: Watch | None = None if self._measurer is None else self._measurer.watch(call)
+        output = self._verified_call(fn, call, watch, rtol, atol)
         if self._measurer is not None:
-            self._results[call.name] = self._measurer.measure(call)
+            self._results[call.name] = self._measurer.measure(call, watch)
         return output
 
     def _verified_call(
         self,
         fn: Callable[..., T],
         call: BenchmarkCall,
-        reference: Callable[..., object] | None,
+        watch: Watch | None,
         rtol: float | None,
         atol: float | None,
     ) -> T:
         # The reference goes first, so that a function that works in place does not spoil the reference's inputs.
-        expected = None if reference is None else self._called(reference, call)
+        expected = None if call.reference is None else self._called(call.reference, call)
+        if watch is not None and call.reference is not None:
+            watch.reference_done()
         output = self._called(fn, call)
-        if reference is not None:
+        if watch is not None:
+            watch.first_call(output, expected)
+        if call.reference is not None:
             from pytest_gpuperf.checks.correctness import verify
 
             verify(output, expected, rtol=rtol, atol=atol)

@@ -21,15 +21,19 @@ from pytest_gpuperf.settings import (
 
 FIXTURE = "gpubench"
 MARKER = "perf"
-_NEEDS_MEASURING = ("json", "override", "force")
+_NEEDS_MEASURING = ("json", "profile", "nvtx", "override", "force")
 _NEEDS_A_GATE = ("strict", "fail_on")
 _STORING = ("--gpuperf-save-baseline", "--gpuperf-extend-baseline")
+DEFAULT_PROFILES = "gpuperf-profiles"
+_WITH_DEFAULT = {**dict.fromkeys(_STORING, DEFAULT_BASELINE), "--gpuperf-profile": DEFAULT_PROFILES}
+"""The options whose value may be left out, with what they then mean."""
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Register every option and ini key."""
     group = parser.getgroup("gpuperf", "performance regression testing (gpuperf)")
     _add_actions(group)
+    _add_profiling(group)
     for setting in (*PER_SESSION.values(), *PER_BENCHMARK.values()):
         _add_setting(parser, group, setting)
 
@@ -86,8 +90,28 @@ def _add_actions(group: pytest.OptionGroup) -> None:
         dest="gpuperf_force",
         help="store results even if they were measured under a debugger, a profiler or CUDA_LAUNCH_BLOCKING=1",
     )
-    add("--gpuperf-fresh-worker", default=None, dest="gpuperf_fresh_worker", help=_hidden())
-    add("--gpuperf-fork-server", default=None, dest="gpuperf_fork_server", help=_hidden())
+
+
+def _add_profiling(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--gpuperf-profile",
+        nargs="?",
+        const=DEFAULT_PROFILES,
+        default=None,
+        metavar="DIR",
+        dest="gpuperf_profile",
+        help="after measuring a benchmark, profile some calls of it and write the table of operators and a Chrome "
+        f"trace to DIR (default: {DEFAULT_PROFILES})",
+    )
+    group.addoption(
+        "--gpuperf-nvtx",
+        action="store_true",
+        default=False,
+        dest="gpuperf_nvtx",
+        help="mark benchmarks, their phases and trials as NVTX ranges, for a timeline in Nsight Systems",
+    )
+    group.addoption("--gpuperf-fresh-worker", default=None, dest="gpuperf_fresh_worker", help=_hidden())
+    group.addoption("--gpuperf-fork-server", default=None, dest="gpuperf_fork_server", help=_hidden())
 
 
 def _hidden() -> str:
@@ -114,9 +138,9 @@ def spell_out_storing_options(args: list[str]) -> bool:
     Return whether there was one.
     """
     options = args[: args.index("--")] if "--" in args else args
-    bare = [index for index, argument in enumerate(options) if argument in _STORING]
+    bare = [index for index, argument in enumerate(options) if argument in _WITH_DEFAULT]
     for index in bare:
-        args[index] = f"{args[index]}={DEFAULT_BASELINE}"
+        args[index] = f"{args[index]}={_WITH_DEFAULT[args[index]]}"
     return bool(bare)
 
 
@@ -169,9 +193,13 @@ class Options:
             )
         if option("gpuperf_json") is not None:
             values["json"] = _parsed(text, option("gpuperf_json"), "option --gpuperf-json")
+        if option("gpuperf_profile") is not None:
+            values["profile"] = _parsed(text, option("gpuperf_profile"), "option --gpuperf-profile")
         values["against"] = self._against(values)
         gate = option("gpuperf") or values["against"] is not None
-        return SessionSettings(gate=gate, only=option("gpuperf_only"), force=option("gpuperf_force"), **values)
+        return SessionSettings(
+            gate=gate, only=option("gpuperf_only"), force=option("gpuperf_force"), nvtx=option("gpuperf_nvtx"), **values
+        )
 
     def _against(self, values: dict[str, Any]) -> str | None:
         revision = self._config.getoption("gpuperf_against")

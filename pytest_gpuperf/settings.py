@@ -13,6 +13,11 @@ CacheMode = Literal["cold", "warm"]
 CheckMode = Literal["off", "warn", "fail"]
 
 DEFAULT_BASELINE = "main"
+CHECKS = (
+    "patched", "lazy", "caching", "compiling", "speed", "kernels", "sync", "pageable", "work", "streams", "stale",
+    "aliasing", "mutation", "output", "constant", "precision", "gradients",
+)  # fmt: skip
+"""The names of all checks."""
 STRICT_FAILURES = ("regressed", "inconclusive", "new", "missing", "incomparable")
 
 Parser = Callable[[object], object]
@@ -31,6 +36,9 @@ class BenchmarkSettings:
     detectable: float = 0.05
     alpha: float = 1e-3
     checks: CheckMode = "warn"
+    allow: tuple[str, ...] = ()
+    extra_checks: tuple[str, ...] = ()
+    max_kernels: int | None = None
     group: str = ""
 
 
@@ -55,6 +63,8 @@ class SessionSettings:
     strict: bool = False
     force: bool = False
     json: str | None = None
+    profile: str | None = None
+    nvtx: bool = False
     sort: str = "order"
     group_by: str = "none"
     columns: tuple[str, ...] = ()
@@ -284,6 +294,28 @@ PER_BENCHMARK: dict[str, Setting] = {
             metavar="off|warn|fail",
             default_text="warn",
             help="what a finding of the checks does",
+        ),
+        Setting(
+            name="allow",
+            parse=words(*CHECKS),
+            metavar="CHECKS",
+            default_text="none",
+            help="names of checks, separated by commas, that are not to find anything",
+        ),
+        Setting(
+            name="extra_checks",
+            parse=words("sync"),
+            metavar="CHECKS",
+            default_text="none",
+            help="checks that are made though the device gives no reason to: 'sync' on a CPU names the lines that "
+            "would wait for a GPU",
+        ),
+        Setting(
+            name="max_kernels",
+            parse=whole(least=1),
+            metavar="N",
+            default_text="any number",
+            help="most kernels, copies and memsets that one call may launch on the GPU; the test fails beyond it",
         ),
     )
 }

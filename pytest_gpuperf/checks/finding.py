@@ -22,4 +22,4 @@ class CheckFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def line(self) -> str:
         """Everything in one line."""
-        return f"{self.check}: {self.seen}: {self.why} ({self.remedy})"
+        return f"{self.check}: {self.seen}; {self.why} ({self.remedy})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.compare.verdict import Decision, Policy
 from pytest_gpuperf.measure.plan import BenchmarkId, Identity
 from pytest_gpuperf.measure.samples import RunRecord, Trials
@@ -23,6 +24,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     """The levels that the decision was held to, this benchmark's own settings included; None where not kept."""
     hazards: tuple[str, ...] = ()
     """What slowed everything down while it was measured (a debugger, a profiler), so that it is not to be stored."""
+    checks: tuple[CheckFinding, ...] = ()
+    """Reasons to doubt the benchmark itself, found by the session's own process."""
     group: str = ""
     ceiling_share: float | None = None
     """Achieved rate over the ceiling measured on this machine (1 = speed of light); None where unknown."""

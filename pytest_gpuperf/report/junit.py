@@ -41,6 +41,7 @@ def _decided(outcome: Outcome) -> dict[str, PropertyValue | None]:
         "runs": len(outcome.runs),
         "timer": outcome.identity.timer,
         "cache": outcome.identity.cache,
+        "findings": "\n".join(finding.line for finding in outcome.checks),
     }
 
 

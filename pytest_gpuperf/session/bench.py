@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from pytest_gpuperf.checks.finding import CheckFinding
+from pytest_gpuperf.checks.inspection import Inspected
 from pytest_gpuperf.gpubench import BenchmarkCall, BenchResult
 from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.backends.base import Backend, Timer
@@ -21,6 +23,7 @@ from pytest_gpuperf.measure.measurement import Measurement
 from pytest_gpuperf.measure.plan import BenchmarkId, Identity, Plan, Workload
 from pytest_gpuperf.measure.samples import RunRecord, Trials
 from pytest_gpuperf.options import Options
+from pytest_gpuperf.session.checking import Watch
 from pytest_gpuperf.settings import BenchmarkSettings
 
 StoredTimer = Callable[[BenchmarkId], str | None]
@@ -37,6 +40,7 @@ class Measured:
     record: RunRecord
     trials: Trials
     hazards: tuple[str, ...]
+    checks: tuple[CheckFinding, ...] = ()
 
 
 def stable_node_id(item: pytest.Item) -> str:
@@ -87,6 +91,10 @@ class Bench:
         made: Timer | None = hook(config=self._config, backend=self.backend, settings=settings)
         return made
 
+    def watch(self, call: BenchmarkCall, settings: BenchmarkSettings) -> Watch:
+        """Return what follows a benchmark; fresh processes leave checks to the session that asked for them."""
+        return Watch(call, settings, self.backend, off=self._options.fresh_role)
+
     def measurer(self, item: pytest.Item, settings: BenchmarkSettings) -> ItemMeasurer:
         """Return what measures the calls of `item`."""
         return ItemMeasurer(self, stable_node_id(item), settings)
@@ -136,7 +144,11 @@ class ItemMeasurer:
         if not isinstance(error, StickyDeviceError):
             self._bench.backend.note_failure(self._node_id, error)
 
-    def measure(self, call: BenchmarkCall) -> BenchResult:
+    def watch(self, call: BenchmarkCall) -> Watch:
+        """Return what follows the call from before it is made for the first time."""
+        return self._bench.watch(call, self._settings)
+
+    def measure(self, call: BenchmarkCall, watch: Watch) -> BenchResult:
         """Measure the call and keep the measurement for the verdict on this test."""
         benchmark = BenchmarkId.of(self._node_id, call.name)
         settings = self._resolved(benchmark)
@@ -148,7 +160,9 @@ class ItemMeasurer:
             timer=self._bench.timer_for(settings),
         )
         with exclusive(self._bench.backend.lock_name):
-            measurement = measure(_bound(call), plan, self._bench.backend)
+            measurement, inspected = watch.around(lambda: measure(_bound(call), plan, self._bench.backend))
+        if inspected.broke_off is not None:
+            self.note_failure(inspected.broke_off)
         self._bench.add(
             self._node_id,
             Measured(
@@ -158,9 +172,10 @@ class ItemMeasurer:
                 record=measurement.record,
                 trials=measurement.trials,
                 hazards=tuple(measurement.hazards),
+                checks=inspected.findings,
             ),
         )
-        return _result(measurement, plan.workload)
+        return _result(measurement, plan.workload, inspected)
 
     def _resolved(self, benchmark: BenchmarkId) -> BenchmarkSettings:
         # Like is compared with like: what `auto` chose for the baseline is chosen again.
@@ -182,7 +197,7 @@ def _workload(call: BenchmarkCall) -> Workload:
     )
 
 
-def _result(measurement: Measurement, workload: Workload) -> BenchResult:
+def _result(measurement: Measurement, workload: Workload, inspected: Inspected) -> BenchResult:
     record = measurement.record
     return BenchResult(
         mean_us=record.mean_us,
@@ -200,6 +215,8 @@ def _result(measurement: Measurement, workload: Workload) -> BenchResult:
         timer=measurement.identity.timer,
         cache=measurement.identity.cache,
         notes=record.notes,
+        findings=inspected.findings,
+        kernels=inspected.kernels,
         terabytes_per_second=_per_second(workload.bytes_moved, record.mean_us),
         teraflops_per_second=_per_second(workload.flops, record.mean_us),
         record=record,

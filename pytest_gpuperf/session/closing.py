@@ -142,7 +142,7 @@ class Closing:
         self._take(wanted, max(lacking, default=0), why="measuring the baseline")
 
     def _may_be_stored(self, finding: Finding) -> bool:
-        if finding.problem:
+        if finding.problem or finding.failed_checks:
             return False
         if not self._settings.gate:
             return True
@@ -224,6 +224,7 @@ class Closing:
             self._notes += Storing(self._context, record.info).store(self._ledger.findings)
         if (path := self._context.json_path) is not None:
             with json_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(session_json(record), encoding="utf-8")
 
     def _keep_record(self, record: SessionRecord) -> None:

@@ -9,11 +9,14 @@ from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
 
 from pytest_gpuperf.compare.outcome import Outcome
+from pytest_gpuperf.report.checks import failed_checks
 from pytest_gpuperf.report.junit import junit_properties
 from pytest_gpuperf.report.paragraphs import repeat_command, verdict_paragraph
 from pytest_gpuperf.session.findings import Finding
 
 Fails = Callable[[Outcome], bool]
+BY_VERDICT = "gpuperf_by_verdict"
+"""Attribute of a report that a verdict made a failure."""
 
 
 class VerdictRepr(TerminalRepr):
@@ -56,8 +59,18 @@ def failure_message(node_id: str, findings: Sequence[Finding], fails: Fails) -> 
         if finding.problem:
             parts.append(f"{finding.outcome.benchmark.label} could not be confirmed: {finding.problem}")
         elif fails(finding.outcome):
-            parts.append(verdict_paragraph(finding.outcome, repeat_command=repeat_command(node_id)))
+            options = [f"--gpuperf-against={finding.against}"] if finding.against else []
+            parts.append(verdict_paragraph(finding.outcome, repeat_command=repeat_command(node_id, *options)))
+        if finding.failed_checks:
+            parts.append(failed_checks(finding.outcome, finding.failed_checks))
     return "\n\n".join(parts)
+
+
+def restore_message(report: pytest.TestReport) -> None:
+    """Give a verdict's failure its form back, which pytest-xdist reduces to plain text on the way."""
+    if getattr(report, BY_VERDICT, False) and isinstance(report.longrepr, str):
+        path, line, _ = report.location
+        report.longrepr = VerdictRepr(report.longrepr, path, (line or 0) + 1)
 
 
 def failed_report(node_id: str, message: str) -> pytest.TestReport:
@@ -82,3 +95,4 @@ def _fail(report: pytest.TestReport, message: str) -> None:
         return
     report.outcome = "failed"
     report.longrepr = VerdictRepr(message, path, (line or 0) + 1)
+    setattr(report, BY_VERDICT, True)

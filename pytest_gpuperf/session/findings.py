@@ -8,6 +8,7 @@ from enum import Enum
 import msgspec
 import pytest
 
+from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.compare.verdict import Decision
 from pytest_gpuperf.settings import BenchmarkSettings
@@ -38,8 +39,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     settings: BenchmarkSettings
     hazards: tuple[str, ...] = ()
     look: Look = Look.SETTLED
+    against: str = ""
+    """The revision that the benchmark is compared with, in place of a stored baseline."""
     problem: str = ""
     """Why the benchmark could not be confirmed; fails the test whatever the verdict."""
+
+    @property
+    def failed_checks(self) -> tuple[CheckFinding, ...]:
+        """What the checks found that fails the test: all of it where `checks` is `fail`, else the test's own limits."""
+        return tuple(c for c in self.outcome.checks if c.is_limit or self.settings.checks == "fail")
 
     def deciding(self, decision: Decision) -> Finding:
         """Return the finding with another decision."""

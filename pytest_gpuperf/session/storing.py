@@ -61,6 +61,8 @@ class Storing:
     def _refusal(self, finding: Finding) -> str:
         if finding.problem:
             return "did not pass in every fresh process"
+        if finding.failed_checks:
+            return "did not pass its checks"
         if finding.hazards and not self._settings.force:
             return f"measured under {' and '.join(finding.hazards)}; --gpuperf-force stores it all the same"
         verdict = finding.outcome.decision.verdict

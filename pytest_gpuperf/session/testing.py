@@ -109,11 +109,13 @@ class Testing:
                 trials=(measured.trials,),
                 decision=self._gate.decide(measured.benchmark, measured.identity, runs, measured.settings),
                 policy=self._gate.policy(measured.settings),
+                checks=measured.checks,
                 group=measured.settings.group,
             ),
             settings=measured.settings,
             hazards=measured.hazards,
             look=look,
+            against=self._settings.against or "",
         )
 
     def _decided(self, finding: Finding) -> Finding:
