@@ -9,6 +9,7 @@ import pytest
 
 from pytest_gpuperf.measure.plan import BenchmarkId
 from pytest_gpuperf.session.bench import stable_node_id
+from pytest_gpuperf.session.failing import restore_message
 from pytest_gpuperf.session.findings import STABLE_NODE_ID, Finding, detach
 
 Fate = Literal["passed", "failed", "skipped"]
@@ -64,6 +65,7 @@ class Ledger:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what a report carries."""
+        restore_message(report)
         node_id = getattr(report, STABLE_NODE_ID, report.nodeid)
         self.durations_s[node_id] = self.durations_s.get(node_id, 0.0) + report.duration
         for finding in detach(report):
