@@ -34,8 +34,7 @@ def _of_reference(evidence: Evidence) -> Iterator[str]:
     if subject.reference is None or subject.reference is subject.fn:
         return
     arguments = {storage_of(tensor) for tensor in evidence.arguments.values()}
-    of_reference = {storage_of(t) for t in evidence.outputs(first.expected) if t.numel()} - arguments
-    if of_reference & {storage_of(t) for t in evidence.outputs(first.output)}:
+    if (first.expected_memory - arguments) & {storage_of(t) for t in evidence.outputs(first.output)}:
         yield "the output is in the memory of the reference's output"
 
 

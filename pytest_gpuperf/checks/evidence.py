@@ -30,8 +30,8 @@ class FirstCall:
     output: Any = None
     samples: tuple[Any, ...] = ()
     """Of the output, taken before anything else was called: later calls may reuse its memory."""
-    expected: Any = None
-    """The reference's output for the same inputs."""
+    expected_memory: frozenset[tuple[str, int]] = frozenset()
+    """Where the reference's output for the same inputs was."""
     expected_samples: tuple[Any, ...] = ()
     reference_s: float | None = None
     sums: Mapping[str, int] = field(default_factory=dict)

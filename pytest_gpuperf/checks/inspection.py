@@ -23,6 +23,7 @@ from pytest_gpuperf.checks.launches import KernelUse, kernel_uses
 from pytest_gpuperf.checks.patched import patched_functions
 from pytest_gpuperf.checks.registry import WITH_TENSORS, WITHOUT_TENSORS
 from pytest_gpuperf.checks.subject import Subject
+from pytest_gpuperf.checks.tensors import storage_of
 from pytest_gpuperf.checks.watching import watcher_for
 from pytest_gpuperf.measure.errors import first_line
 from pytest_gpuperf.measure.samples import RunRecord
@@ -90,7 +91,7 @@ class Inspection:
                 evidence.first,
                 output=output,
                 samples=samples,
-                expected=expected,
+                expected_memory=frozenset(storage_of(t) for t in evidence.outputs(expected) if t.numel()),
                 expected_samples=expected_samples,
             )
 

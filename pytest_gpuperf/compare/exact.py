@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_gpuperf.compare.kernels import count_launches, kernel_changes
 from pytest_gpuperf.compare.verdict import Policy
 from pytest_gpuperf.measure.samples import RunRecord
 
 MEMORY_SLACK_BYTES = 64 * 1024
-NAMED_KERNELS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ def _more_memory(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], polic
 
 
 def _more_kernels(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy) -> Excess | None:
-    old, new = [len(names) for names in _lists(baseline)], [len(names) for names in _lists(runs)]
+    old, new = ([count_launches(names).total() for names in _lists(arm)] for arm in (baseline, runs))
     if not old or not new or min(new) <= max(old) + policy.kernel_tolerance:
         return None
     return Excess(metric="kernels", sentence=f"one call launches {min(new)} kernels instead of {max(old)}")
@@ -65,19 +64,8 @@ def _kernel_changes(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) ->
     old, new = _lists(baseline), _lists(runs)
     if not old or not new or set(old) & set(new):
         return []
-    before, after = Counter(old[-1]), Counter(new[-1])
-    gone, come = before - after, after - before
-    if not gone and not come:
-        return ["the same kernels, launched in another order"]
-    return [f"kernels changed: {', '.join([*_named('−', gone), *_named('+', come)])}"]
-
-
-def _named(sign: str, kernels: Counter[str]) -> list[str]:
-    shown = [
-        f"{sign}{name}" + (f" ×{count}" if count > 1 else "") for name, count in kernels.most_common(NAMED_KERNELS)
-    ]
-    hidden = len(kernels) - len(shown)
-    return [*shown, f"{sign}{hidden} more"] if hidden else shown
+    said = kernel_changes(old[-1], new[-1])
+    return [said] if said else []
 
 
 def size(count_bytes: int) -> str:
