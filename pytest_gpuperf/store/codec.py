@@ -10,21 +10,17 @@ import msgspec
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.store import schema
 from pytest_gpuperf.store.errors import BrokenFileError, ForeignFileError, NewerSchemaError, UnstorableValueError
-from pytest_gpuperf.store.kernels import share_kernels, unshare_kernels
 from pytest_gpuperf.store.layout import Layout, storable, text_of
 from pytest_gpuperf.store.parse import parse
+from pytest_gpuperf.store.repeats import TABLES, fold, unfold
 from pytest_gpuperf.store.schema import Baseline, Entry, SessionInfo, SessionRecord
 
 Record = TypeVar("Record", Baseline, SessionRecord)
 
 _ONE_EACH_LINE: Layout = {"*": None}
-_BASELINE_LAYOUT: Layout = {
-    "sessions": _ONE_EACH_LINE,
-    "entries": {"*": {"kernel_lists": _ONE_EACH_LINE, "runs": _ONE_EACH_LINE}},
-}
-_SESSION_LAYOUT: Layout = {
-    "outcomes": {"*": {"kernel_lists": _ONE_EACH_LINE, "runs": _ONE_EACH_LINE, "trials": {"*": {}}}},
-}
+_ENTRY: dict[str, Layout] = dict.fromkeys(("runs", *TABLES.values()), _ONE_EACH_LINE)
+_BASELINE_LAYOUT: Layout = {"sessions": _ONE_EACH_LINE, "entries": {"*": _ENTRY}}
+_SESSION_LAYOUT: Layout = {"outcomes": {"*": {**_ENTRY, "trials": {"*": {}}}}}
 _REMEDY = "Restore the file from version control, or remove it and measure again"
 
 
@@ -37,7 +33,7 @@ def encode_baseline(baseline: Baseline, where: str) -> bytes:
             "schema": schema.SCHEMA_VERSION,
             "machine_model": content["machine_model"],
             "sessions": _sorted(content["sessions"]),
-            "entries": {key: _sorted(share_kernels(entry)) for key, entry in _sorted(content["entries"]).items()},
+            "entries": {key: _sorted(fold(entry)) for key, entry in _sorted(content["entries"]).items()},
         },
         _BASELINE_LAYOUT,
     )
@@ -46,7 +42,7 @@ def encode_baseline(baseline: Baseline, where: str) -> bytes:
 def encode_session(record: SessionRecord, where: str) -> bytes:
     """The file's content for a session record; `where` names the file in errors. Raises UnstorableValueError."""
     content = _plain(record, where)
-    content["outcomes"] = [_sorted(share_kernels(outcome)) for outcome in content["outcomes"]]
+    content["outcomes"] = [_sorted(fold(outcome)) for outcome in content["outcomes"]]
     header = {"format": schema.SESSION_FORMAT, "schema": schema.SCHEMA_VERSION}
     return _file_text(header | _sorted({key: content[key] for key in content if key != "schema"}), _SESSION_LAYOUT)
 
@@ -54,7 +50,7 @@ def encode_session(record: SessionRecord, where: str) -> bytes:
 def decode_baseline(data: bytes, where: str) -> Baseline:
     """The baseline in a file's content. Raises DamagedFileError or NewerSchemaError, which name `where`."""
     content = _current_content(parse(data, where), schema.BASELINE_FORMAT, where)
-    _unshare_all(content.get("entries"), "entries", where)
+    _unfold_all(content.get("entries"), "entries", where)
     baseline = _converted(content, Baseline, where)
     _check_references(baseline, where)
     return baseline
@@ -63,7 +59,7 @@ def decode_baseline(data: bytes, where: str) -> Baseline:
 def decode_session(data: bytes, where: str) -> SessionRecord:
     """The session record in a file's content. Raises DamagedFileError or NewerSchemaError, which name `where`."""
     content = _current_content(parse(data, where), schema.SESSION_FORMAT, where)
-    _unshare_all(content.get("outcomes"), "outcomes", where)
+    _unfold_all(content.get("outcomes"), "outcomes", where)
     record = _converted(content, SessionRecord, where)
     for index, outcome in enumerate(record.outcomes):
         _check_runs(outcome.runs, f"$.outcomes[{index}]", where)
@@ -126,11 +122,11 @@ def _upgraded(content: dict[str, Any], version: int, where: str) -> dict[str, An
     return content | {"schema": schema.SCHEMA_VERSION}
 
 
-def _unshare_all(holders: Any, name: str, where: str) -> None:
+def _unfold_all(holders: Any, name: str, where: str) -> None:
     members = holders.items() if isinstance(holders, dict) else enumerate(holders if isinstance(holders, list) else ())
     for key, holder in members:
         try:
-            unshare_kernels(holder)
+            unfold(holder)
         except ValueError as error:
             raise BrokenFileError(where, f"{error}, at $.{name}[{key!r}]", _REMEDY) from error
 

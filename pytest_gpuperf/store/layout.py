@@ -12,8 +12,14 @@ layout of its members by key, those under "*" for all others."""
 
 _EXACT_FIELDS = frozenset({"bytes_moved", "flops"})  # part of a benchmark's identity, compared for equality
 _LEFT_OUT_EMPTY = frozenset({"device"})
-_DECIMALS = {"log_median": 7, "batches": 6}  # logarithms: an absolute precision is a relative one of the time
+_LOGARITHMS = frozenset({"log_median", "locations", "batches"})  # their absolute error is the time's relative one
+_LOGARITHM_DECIMALS = 5
 _SIGNIFICANT_DIGITS = 6
+# Of what is only shown, or a spread, fewer digits mean something.
+_FEWER_DIGITS = {
+    **dict.fromkeys(("min_us", "p5_us", "p95_us", "clock_ghz"), 5),
+    **dict.fromkeys(("sd_us", "half_width_us", "effective_trials", "lag1_autocorrelation", "resolution_us"), 4),
+}
 _LARGEST_SHORT_INTEGER = 1e15
 
 
@@ -42,10 +48,11 @@ def text_of(value: Any, layout: Layout) -> str:
 def _rounded(value: float, field: str, path: str) -> float | int:
     if not math.isfinite(value):
         raise ValueError(f"{path} is {value}")
-    if field in _DECIMALS:
-        value = round(value, _DECIMALS[field])
+    if field in _LOGARITHMS:
+        value = round(value, _LOGARITHM_DECIMALS)
     elif field not in _EXACT_FIELDS:
-        value = float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
+        rounded = float(f"{value:.{_FEWER_DIGITS.get(field, _SIGNIFICANT_DIGITS)}g}")
+        value = rounded if math.isfinite(rounded) else value
     return int(value) if value.is_integer() and abs(value) < _LARGEST_SHORT_INTEGER else value
 
 
@@ -56,7 +63,7 @@ def _unicode(text: str) -> str:
 def _render(value: Any, layout: Layout, indent: str) -> str:
     if layout is None or not isinstance(value, dict | list) or not value:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
-    inner = indent + "  "
+    inner = indent + " "
     if isinstance(value, list):
         members = [_render(member, layout.get("*"), inner) for member in value]
         return _lines("[", members, "]", indent)
@@ -68,5 +75,5 @@ def _render(value: Any, layout: Layout, indent: str) -> str:
 
 
 def _lines(opening: str, members: list[str], closing: str, indent: str) -> str:
-    inner = f"\n{indent}  "
+    inner = f"\n{indent} "
     return f"{opening}{inner}{f',{inner}'.join(members)}\n{indent}{closing}"

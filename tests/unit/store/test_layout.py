@@ -27,8 +27,10 @@ from pytest_gpuperf.store.schema import Baseline, Entry, SessionInfo, SessionRec
         (True, True),
         (123456789, 123456789),
         ("x\ud800", "x\\ud800"),
-        ({"log_median": 1.23456789}, {"log_median": 1.2345679}),
-        ({"batches": [(1.23456789, 0.5)]}, {"batches": [[1.234568, 0.5]]}),
+        ({"log_median": 1.23456789}, {"log_median": 1.23457}),
+        ({"locations": [1.23456789]}, {"locations": [1.23457]}),
+        ({"sd_us": 1.23456789}, {"sd_us": 1.235}),
+        ({"batches": [(1.23456789, 0.5)]}, {"batches": [[1.23457, 0.5]]}),
         ({"flops": 2.0**40 + 0.5}, {"flops": 2.0**40 + 0.5}),
         ({"device": {}, "kernels": [], "workload": {}}, {"kernels": [], "workload": {}}),
     ],
@@ -66,7 +68,7 @@ def test_numpy_scalars_are_stored_as_the_numbers_they_are(
 
 def test_layout_spreads_what_it_names_and_keeps_the_rest_on_a_line() -> None:
     text = text_of({"b": {"y": 1, "x": [1, 2]}, "a": [{"k": 1}, {}]}, {"a": {"*": {}}})
-    assert text == '{\n  "b": {"x":[1,2],"y":1},\n  "a": [\n    {\n      "k": 1\n    },\n    {}\n  ]\n}\n'
+    assert text == '{\n "b": {"x":[1,2],"y":1},\n "a": [\n  {\n   "k": 1\n  },\n  {}\n ]\n}\n'
 
 
 def test_one_run_is_one_line_so_that_a_diff_shows_just_the_change(
@@ -76,8 +78,9 @@ def test_one_run_is_one_line_so_that_a_diff_shows_just_the_change(
     extended = baselines.extend_entries(baseline, [make_entry("a", runs=1, mean_us=99.0)], session)
     after = encode_baseline(extended, "f").decode().splitlines()
     assert len(after) == len(before) + 1
-    (changed,) = [line for line in after if line not in before]
-    assert '"mean_us":99' in changed
+    last, added = (line for line in after if line not in before)
+    assert last.removesuffix(",") in before
+    assert '"mean_us":99' in added
 
 
 def test_entries_sessions_and_members_are_sorted(
@@ -96,15 +99,32 @@ def test_entries_sessions_and_members_are_sorted(
     assert [key for key, _ in run] == sorted(key for key, _ in run)
 
 
-def test_kernel_lists_are_written_once_an_entry(
+def test_kernels_and_notes_are_written_once_an_entry(
     make_run: Callable[..., RunRecord], make_entry: Callable[..., Entry], session: SessionInfo
 ) -> None:
-    lists = [("gelu_kernel", "add"), ("gelu_kernel", "add"), ("other",), (), None]
-    entry = msgspec.structs.replace(make_entry(), runs=tuple(make_run(kernels=kernels) for kernels in lists))
+    kernels = [("gelu_kernel", "add"), ("gelu_kernel", "add"), ("other",), (), None]
+    notes = [("throttled",), (), ("throttled",), ("throttled", "launch-bound"), ()]
+    runs = tuple(make_run(kernels=one, notes=other) for one, other in zip(kernels, notes, strict=True))
+    entry = msgspec.structs.replace(make_entry(), runs=runs)
     baseline = baselines.replace_entries(None, [entry], session)
     data = encode_baseline(baseline, "f")
     assert data.count(b"gelu_kernel") == 1
-    assert [run.kernels for run in decode_baseline(data, "f").entries[entry.benchmark.key].runs] == lists
+    assert data.count(b'["throttled"]') == 1
+    stored = decode_baseline(data, "f").entries[entry.benchmark.key].runs
+    assert [run.kernels for run in stored] == kernels
+    assert [run.notes for run in stored] == notes
+
+
+def test_a_run_names_its_session_where_that_changes(
+    baseline: Baseline, make_entry: Callable[..., Entry], make_session: Callable[..., SessionInfo]
+) -> None:
+    extended = baselines.extend_entries(baseline, [make_entry("a", runs=2)], make_session("later"))
+    extended = baselines.extend_entries(extended, [make_entry("a", runs=1)], make_session("5e551011"))
+    data = encode_baseline(extended, "f")
+    assert decode_baseline(data, "f") == extended
+    (key,) = [key for key in extended.entries if "test_a" in key]
+    stored = json.loads(data)["entries"][key]["runs"]
+    assert [run.get("session") for run in stored] == ["5e551011", None, "later", None, "5e551011"]
 
 
 def test_ten_runs_of_a_thousand_benchmarks_stay_under_4_mb(
@@ -121,16 +141,21 @@ def test_ten_runs_of_a_thousand_benchmarks_stay_under_4_mb(
         half_width_us=awkward / 1000,
         lag1_autocorrelation=-awkward / 10,
         effective_trials=awkward * 50,
-        host_us=awkward,
+        resolution_us=awkward / 1e6,
+        clock_ghz=awkward * 7,
+        batches=((-1.23456789, 1.23456789),),
+        locations=tuple(-1.23456789 + step for step in range(5)),
+        notes=("no longer than the timer reads around nothing: the work is shorter than it can tell" + " or so" * 8,),
     )
     entries = [msgspec.structs.replace(make_entry(f"{number}"), runs=(run,) * 10) for number in range(1000)]
     baseline = baselines.replace_entries(None, entries, session)
     assert len(baseline.entries) == 1000
-    assert len(encode_baseline(baseline, "f")) < 4_000_000
+    size_bytes = len(encode_baseline(baseline, "f"))
+    assert size_bytes < 4_000_000
 
 
 def test_a_session_record_has_its_facts_first_and_one_run_a_line(record: SessionRecord) -> None:
     lines = encode_session(record, "f").decode().splitlines()
-    assert lines[1:3] == ['  "format": "pytest-gpuperf session",', '  "schema": 1,']
+    assert lines[1:3] == [' "format": "pytest-gpuperf session",', ' "schema": 1,']
     assert sum('"half_width_us"' in line for line in lines) == len(record.outcomes[0].runs)
     assert any("12.3,12.7" in line for line in lines)
