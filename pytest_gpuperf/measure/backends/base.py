@@ -10,6 +10,7 @@ from typing import Protocol
 from pytest_gpuperf.measure.batch import Batch, Target
 from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.measure.probes import Probing
 from pytest_gpuperf.measure.warmup import WarmupPolicy
 from pytest_gpuperf.settings import BenchmarkSettings
 
@@ -101,6 +102,17 @@ class Backend(Protocol):
 
     def peak_memory_bytes(self, target: Target, /) -> int | None:
         """Call once and return the most device memory that the call itself held; None where it cannot be told."""
+        ...
+
+    def peak_reserved_bytes(self, target: Target, /) -> int | None:
+        """Call once and return how much memory the allocator took from the device for it; None where it cannot be told.
+
+        It is what must fit beside other processes: at least the peak of what the call held, and rounded up by blocks.
+        """
+        ...
+
+    def probing(self) -> Probing:
+        """Say how this device's ceilings are measured."""
         ...
 
     def work_recorded(self, target: Target, timer: Timer, /) -> bool | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import platform
+import re
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -12,12 +16,21 @@ from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.errors import TimerUnavailableError
 from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.measure.probes import Limits, Probing, Sizes, numpy_probes, torch_probes
 from pytest_gpuperf.measure.timers.loops import LoopTimer
 from pytest_gpuperf.measure.versions import installed_version
 from pytest_gpuperf.measure.warmup import WarmupPolicy
 from pytest_gpuperf.settings import BenchmarkSettings
 
 CPU_INFO = Path("/proc/cpuinfo")
+CPUS = Path("/sys/devices/system/cpu")
+CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+LEAST_COPY_BYTES = 64 << 20
+COPY_TO_CACHE_RATIO = 2
+MOST_COPY_BYTES = 256 << 20
+MATMULS = (("fp32", 512), ("fp32", 1024), ("bf16", 512))
+LIMITS = Limits(margin=1.5, clock_margin=1.5)
+"""Generous: a core alone clocks higher than all together, and a shared machine may have been busy with others."""
 MODEL_FIELDS = ("model name", "Model", "Hardware", "cpu")
 
 
@@ -71,6 +84,28 @@ class CpuBackend:
         """Return None: the host's memory is not counted."""
         return None
 
+    def peak_reserved_bytes(self, _target: Target, /) -> int | None:
+        """Return None: the host's memory is not counted."""
+        return None
+
+    def probing(self) -> Probing:
+        """Measure with torch where it is loaded, as only it uses all cores for everything, else with NumPy."""
+        held_bytes = cache_bytes()
+        wanted_bytes = COPY_TO_CACHE_RATIO * (held_bytes or 0)
+        largest_bytes = min(max(wanted_bytes, LEAST_COPY_BYTES), MOST_COPY_BYTES, available_bytes() // 8)
+        sizes = Sizes(copies_bytes=sorted({largest_bytes // 4 * 2, largest_bytes}), matmuls=MATMULS)
+        torch = sys.modules.get("torch")
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        if torch is None:
+            by = f"numpy {installed_version('numpy')} on {cores} cores"
+            return Probing(by=by, cache_bytes=held_bytes, probes=lambda: numpy_probes(sizes), limits=LIMITS)
+        return Probing(
+            by=f"torch {torch.__version__} with {torch.get_num_threads()} threads on {cores} cores",
+            cache_bytes=held_bytes,
+            probes=lambda: torch_probes(torch, "cpu", sizes),
+            limits=LIMITS,
+        )
+
     def work_recorded(self, _target: Target, _timer: Timer, /) -> bool | None:
         """Return True: whatever ran, ran here."""
         return True
@@ -98,3 +133,32 @@ def model_in_cpu_info(text: str) -> str:
         name, _, value = line.partition(":")
         fields.setdefault(name.strip(), " ".join(value.split()))
     return next((fields[name] for name in MODEL_FIELDS if fields.get(name)), "")
+
+
+@functools.cache
+def cache_bytes(cpus: Path = CPUS) -> int | None:
+    """Return what all caches of all cores hold together; None where the system does not tell.
+
+    Levels may hold the same lines or not, so that their sum is the most that they can keep away from memory.
+    """
+    found: dict[tuple[str, str, str], int] = {}
+    for index in cpus.glob("cpu[0-9]*/cache/index[0-9]*"):
+        try:
+            level, kind, size, shared = (
+                (index / name).read_text().strip() for name in ("level", "type", "size", "shared_cpu_list")
+            )
+        except OSError:
+            continue
+        number = re.fullmatch(r"(\d+)([KMG]?)", size)
+        if number is not None and kind != "Instruction":
+            found[level, kind, shared] = int(number[1]) * CACHE_UNITS.get(number[2], 1)
+    return sum(found.values()) or None
+
+
+def available_bytes(memory_info: Path = Path("/proc/meminfo")) -> int:
+    """Return the host's memory that is free to use; what the probes least need where the system does not tell."""
+    try:
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", memory_info.read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return int(found[1]) << 10 if found else 8 * LEAST_COPY_BYTES

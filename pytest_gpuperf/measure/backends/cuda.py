@@ -17,6 +17,7 @@ from pytest_gpuperf.measure.garbage import YOUNG_GENERATION
 from pytest_gpuperf.measure.gpu_work import profiled_work
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.nvml import Nvml
+from pytest_gpuperf.measure.probes import Limits, Probing, Sizes, torch_probes
 from pytest_gpuperf.measure.timers.device_wall import DeviceWallTimer
 from pytest_gpuperf.measure.timers.events import EventsTimer
 from pytest_gpuperf.measure.timers.rig import Rig
@@ -27,6 +28,19 @@ from pytest_gpuperf.settings import BenchmarkSettings
 TIMERS: dict[str, Callable[[Rig, str], Timer]] = {"events": EventsTimer, "wall": DeviceWallTimer}
 AUTO = "events"
 PROBE_TRIALS = 5
+COPIES_BYTES = (64 << 20, 256 << 20, 1 << 30)
+MATMULS = (
+    ("bf16", 4096),
+    ("bf16", 8192),
+    ("fp16", 4096),
+    ("fp16", 8192),
+    ("tf32", 4096),
+    ("tf32", 8192),
+    ("fp32", 4096),
+)
+LIMITS = Limits(margin=1.1, clock_margin=1.3)
+"""Reading alone is some percent faster than copying; at the same clock no matmul is a tenth faster than the library's.
+A cool card clocks a quarter higher than one that has been multiplying for a second."""
 SHORT_OF_MEMORY = 0.75
 """Share of the device's memory that is free."""
 
@@ -122,6 +136,30 @@ class CudaBackend:
             call()
             self.synchronize()
             return self._requested_bytes("peak") - before_bytes
+
+    def peak_reserved_bytes(self, target: Target, /) -> int | None:
+        """Call once with an empty allocator's cache; return how much more the allocator then held at its peak."""
+        call = target.bind()
+        with self.rig().current():
+            self.synchronize()
+            self._torch.cuda.empty_cache()
+            self._torch.cuda.reset_peak_memory_stats(self.index)
+            before_bytes = self._torch.cuda.memory_reserved(self.index)
+            call()
+            self.synchronize()
+            return int(self._torch.cuda.max_memory_reserved(self.index) - before_bytes)
+
+    def probing(self) -> Probing:
+        """Copy buffers that take no more than a quarter of the free memory, and multiply matrices."""
+        torch, free_bytes = self._torch, self._torch.cuda.mem_get_info(self.index)[0]
+        fitting = [size_bytes for size_bytes in COPIES_BYTES if size_bytes <= free_bytes // 8]
+        sizes = Sizes(copies_bytes=fitting or COPIES_BYTES[:1], matmuls=MATMULS)
+        return Probing(
+            by=f"torch {torch.__version__}, CUDA {torch.version.cuda}",
+            cache_bytes=int(self._properties.L2_cache_size) or None,
+            probes=lambda: torch_probes(torch, self.device, sizes),
+            limits=LIMITS,
+        )
 
     def work_recorded(self, target: Target, timer: Timer, /) -> bool | None:
         """Compare with an empty pair of events; where that leaves a doubt, ask the profiler, which takes seconds."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from pytest_gpuperf.measure.backends.base import Timer
 from pytest_gpuperf.measure.batch import Batch, Target
@@ -13,6 +14,7 @@ from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.errors import StickyDeviceError, TimerUnavailableError, first_line
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.notes import UNQUEUED_NOTE
+from pytest_gpuperf.measure.probes import COPY, Limits, Probe, Probing
 from pytest_gpuperf.measure.warmup import WarmupPolicy
 from pytest_gpuperf.settings import BenchmarkSettings
 
@@ -20,6 +22,9 @@ REFERENCE_CLOCK_GHZ = 1.7
 """At this clock a call takes just what the callable says."""
 BATCH_LIMIT = 50
 TRIAL_OVERHEAD_US = 60.0
+RESERVED_BLOCK_BYTES = 2 << 20
+COPIED_BYTES = 1e9
+MULTIPLIED_FLOPS = 1e12
 ScriptedClock = float | Callable[[int], float] | None
 
 
@@ -87,6 +92,12 @@ class FakeBackend:
         )
     )
     least_timed_us: float = 0.0
+    copy_bytes_per_s: float = 4e12
+    flops_per_s: Mapping[str, float] = field(default_factory=lambda: {"bf16": 8e14, "tf32": 4e14, "fp32": 5e13})
+    """What the ceilings are measured to be, by arithmetic."""
+    cache_bytes: int | None = 60_000_000
+    probings: int = 0
+    """How often the ceilings were measured."""
     closed: bool = False
     batches_taken: int = 0
     readings_taken: int = 0
@@ -143,6 +154,27 @@ class FakeBackend:
         self.clock.reset()
         call()
         return self.clock.held_bytes
+
+    def peak_reserved_bytes(self, target: Target, /) -> int | None:
+        """Call once and round what it held up to whole blocks."""
+        held_bytes = self.peak_memory_bytes(target) or 0
+        return -(-held_bytes // RESERVED_BLOCK_BYTES) * RESERVED_BLOCK_BYTES
+
+    def probing(self) -> Probing:
+        """Measure what the script says."""
+        return Probing(
+            by="a script",
+            cache_bytes=self.cache_bytes,
+            probes=self._probes,
+            limits=Limits(margin=1.1, clock_margin=1.3),
+        )
+
+    def _probes(self) -> Iterator[Probe]:
+        self.probings += 1
+        rates = {COPY: self.copy_bytes_per_s, **self.flops_per_s}
+        for what, per_s in rates.items():
+            amount = COPIED_BYTES if what == COPY else MULTIPLIED_FLOPS
+            yield Probe(what=what, amount=amount, call=partial(self.clock.advance_us, amount / per_s * 1e6))
 
     def work_recorded(self, target: Target, _timer: Timer, /) -> bool | None:
         """Whether the callable advanced the device's clock."""

@@ -1,0 +1,110 @@
+"""What a device's ceilings are measured with: calls that move or compute a known amount and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+COPY = "copy"
+ARITHMETICS = ("bf16", "fp16", "tf32", "fp32")
+"""The kinds of arithmetic that a matmul's rate is measured for."""
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "tf32": "float32", "fp32": "float32"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One call, and the bytes that it reads and writes or the operations that it does."""
+
+    what: str
+    """`copy`, or the arithmetic of a matmul."""
+    amount: float
+    call: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probing:
+    """How a back end's ceilings are measured."""
+
+    by: str
+    """The software and what of it decides the rates, such as `torch 2.13.0, 2 threads`; part of the cache's key."""
+    cache_bytes: int | None
+    """What the last-level cache holds; None where that cannot be told."""
+    probes: Callable[[], Iterator[Probe]]
+    """Makes the calls one after the other, each with buffers of its own that are given back before the next."""
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What may be above a measured ceiling and yet be honest."""
+
+    margin: float
+    """How much better than a copy or a library's matmul honest code can be, as a factor at the same clock."""
+    clock_margin: float
+    """The same where the clock was not metered on both sides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How large the probes are."""
+
+    copies_bytes: Sequence[int]
+    """Of each of the two buffers."""
+    matmuls: Sequence[tuple[str, int]]
+    """Arithmetic and rows = columns of both factors."""
+
+
+def torch_probes(torch: Any, device: str, sizes: Sizes) -> Iterator[Probe]:
+    """Yield probes of PyTorch's own copy and matmul, on random data: zeros draw less power and clock higher."""
+    for size_bytes in sizes.copies_bytes:
+        source = torch.rand(size_bytes // 4, dtype=torch.float32, device=device)
+        target = torch.empty_like(source)
+        yield Probe(what=COPY, amount=2.0 * source.numel() * 4, call=partial(target.copy_, source))
+        del source, target
+    for arithmetic, n in sizes.matmuls:
+        dtype = getattr(torch, DTYPES[arithmetic])
+        a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
+        out = torch.empty_like(a)
+        with _precision(torch, arithmetic):
+            yield Probe(what=arithmetic, amount=2.0 * n**3, call=partial(torch.matmul, a, b, out=out))
+        del a, b, out
+
+
+def numpy_probes(sizes: Sizes) -> Iterator[Probe]:
+    """Yield probes of NumPy's copy and fp32 matmul; it has no other arithmetic that is fast."""
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    for size_bytes in sizes.copies_bytes:
+        source = generator.random(size_bytes // 4, dtype=np.float32)
+        target = np.zeros_like(source)
+        yield Probe(what=COPY, amount=2.0 * source.nbytes, call=partial(np.copyto, target, source))
+    for arithmetic, n in sizes.matmuls:
+        if arithmetic == "fp32":
+            a, b = (generator.random((n, n), dtype=np.float32) for _ in range(2))
+            out = np.empty_like(a)
+            yield Probe(what=arithmetic, amount=2.0 * n**3, call=partial(np.matmul, a, b, out=out))
+
+
+def float32_arithmetic(torch: Any) -> str:
+    """Say what torch multiplies fp32 matrices in on CUDA under its present settings: `tf32` or `fp32`."""
+    own = torch.backends.cuda.matmul.fp32_precision
+    return "tf32" if "tf32" in (own, torch.backends.fp32_precision if own == "none" else own) else "fp32"
+
+
+def _precision(torch: Any, arithmetic: str) -> AbstractContextManager[None]:
+    wanted = {"tf32": "tf32", "fp32": "ieee"}.get(arithmetic)
+    return nullcontext() if wanted is None else _fp32_precision(torch.backends.cuda.matmul, wanted)
+
+
+@contextmanager
+def _fp32_precision(settings: Any, wanted: str) -> Iterator[None]:
+    before = settings.fp32_precision
+    settings.fp32_precision = wanted
+    try:
+        yield
+    finally:
+        settings.fp32_precision = before
