@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pytest_gpuperf.compare.decide import decide
 from pytest_gpuperf.compare.moderation import Prior, suite_prior
 from pytest_gpuperf.compare.screen import screen
 from pytest_gpuperf.compare.shift import Comparison, settle
@@ -63,3 +65,16 @@ def test_sessions_of_unchanged_code_pass_and_doubled_times_fail(
             passed_doubled += [suite.benchmarks[i] for i in doubled - regressed]
     assert len(failed) <= may_fail, failed
     assert not passed_doubled
+
+
+@pytest.mark.parametrize(("sessions", "at_most"), [(3, 0.02), (5, 0.02), (10, 0.02)])
+def test_a_baseline_of_several_sessions_knows_that_they_differ(runs: Callable, sessions: int, at_most: float) -> None:
+    generator, failed, failed_alone = np.random.default_rng(sessions), 0, 0
+    for _ in range(150):
+        levels = generator.normal(0, 0.01, sessions + 1)
+        days = [runs(generator.normal(levels[i], 0.003, 10), session=f"day {i}") for i in range(sessions)]
+        new = runs(generator.normal(levels[-1], 0.003, 8), session="today")
+        failed += decide([run for day in days for run in day], new, Policy(), None).verdict == "regressed"
+        failed_alone += decide(days[0], new, Policy(), None).verdict == "regressed"
+    assert failed / 150 <= at_most
+    assert failed_alone / 150 > 0.05, "what a single session cannot know"
