@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
 BENCH: pytest.StashKey[Bench] = pytest.StashKey()
 PLAIN_BENCH: pytest.StashKey[Bench] = pytest.StashKey()
+REFUSAL: pytest.StashKey[str] = pytest.StashKey()
+WORKER_REFUSAL = "gpuperf_refusal"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,11 +69,35 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse wrong marker arguments whether or not this session measures; deselect for `--gpuperf-only`."""
     options = config.stash[OPTIONS]
-    for item in items:
-        if item.get_closest_marker(MARKER) is not None:
-            options.for_markers(item.iter_markers(MARKER), item.nodeid)
+    try:
+        for item in items:
+            if item.get_closest_marker(MARKER) is not None:
+                options.for_markers(item.iter_markers(MARKER), item.nodeid)
+    except pytest.UsageError as error:
+        if not hasattr(config, "workeroutput"):
+            raise
+        # A worker of pytest-xdist that raises here takes its controller along in an internal error.
+        config.workeroutput[WORKER_REFUSAL] = str(error)
+        items.clear()
     if options.session.only:
         _keep_benchmarks_only(config, items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """In the controller of pytest-xdist, take what a worker refused."""
+    refusal = getattr(node, "workeroutput", {}).get(WORKER_REFUSAL)
+    if refusal:
+        node.config.stash[REFUSAL] = refusal
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Refuse in the controller of pytest-xdist what its workers refused."""
+    result = yield
+    if REFUSAL in session.config.stash:
+        raise pytest.UsageError(session.config.stash[REFUSAL])
+    return result
 
 
 def _keep_benchmarks_only(config: pytest.Config, items: list[pytest.Item]) -> None:
