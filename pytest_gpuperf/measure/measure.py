@@ -33,10 +33,13 @@ def measure(call: Callable[..., Any], plan: Plan, backend: Backend) -> Measureme
     target = Target(call, plan.setup)
     timer = plan.timer if plan.timer is not None else backend.timer(plan.settings)
     with failures_noted(plan, backend), collection_paused():
-        prepare(timer, target, backend)
-        warm_up(timer, target, plan.settings.warmup, backend.warmup, backend.now_us)
+        with plan.annotate("prepare"):
+            prepare(timer, target, backend)
+        with plan.annotate("warm-up"):
+            warm_up(timer, target, plan.settings.warmup, backend.warmup, backend.now_us)
         sampling = Sampling(timer, target, backend)
-        sampling.run(plan.settings)
+        with plan.annotate("trials"):
+            sampling.run(plan.settings)
         peak_memory_bytes = backend.peak_memory_bytes(target)
     return measurement_of(sampling, timer, plan, peak_memory_bytes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from pytest_gpuperf.settings import BenchmarkSettings
 if TYPE_CHECKING:
     from pytest_gpuperf.measure.backends.base import Timer
 
+Annotate = Callable[[str], AbstractContextManager[None]]
 Setup = Callable[[], tuple[Sequence[Any], Mapping[str, Any]]]
 
 KEY_LIMIT_CHARACTERS = 120
@@ -85,6 +87,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     workload: Workload
 
 
+def unmarked(_name: str) -> AbstractContextManager[None]:
+    """Mark nothing."""
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What one measurement is to do."""
@@ -96,5 +103,7 @@ class Plan:
     """Called before every call, outside the timed region; its result `(args, kwargs)` is passed to the call."""
     timer: Timer | None = None
     """The timer to use; None for the back end's own choice by `settings.timer`."""
+    annotate: Annotate = unmarked
+    """Marks a phase of the measurement by its name, for a timeline."""
     session: str = ""
     """Id of the session that the run record is filed under."""

@@ -14,16 +14,21 @@ from pytest_gpuperf.checks.inspection import Inspected
 from pytest_gpuperf.gpubench import BenchmarkCall, BenchResult
 from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.backends.base import Backend, Timer
+from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.device_lock import exclusive
 from pytest_gpuperf.measure.errors import MeasureError, StickyDeviceError
 from pytest_gpuperf.measure.fingerprint import describe_arguments
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.measure import measure
 from pytest_gpuperf.measure.measurement import Measurement
+from pytest_gpuperf.measure.notes import LAUNCH_BOUND_NOTE
+from pytest_gpuperf.measure.physics import Physics
 from pytest_gpuperf.measure.plan import BenchmarkId, Identity, Plan, Workload
 from pytest_gpuperf.measure.samples import RunRecord, Trials
 from pytest_gpuperf.options import Options
 from pytest_gpuperf.session.checking import Watch
+from pytest_gpuperf.session.limits import Judged, Limits
+from pytest_gpuperf.session.tracing import Tracing
 from pytest_gpuperf.settings import BenchmarkSettings
 
 StoredTimer = Callable[[BenchmarkId], str | None]
@@ -41,6 +46,7 @@ class Measured:
     trials: Trials
     hazards: tuple[str, ...]
     checks: tuple[CheckFinding, ...] = ()
+    physics: Physics = Physics()
 
 
 def stable_node_id(item: pytest.Item) -> str:
@@ -84,6 +90,16 @@ class Bench:
         for facts in self._config.hook.pytest_gpuperf_machine_info(config=self._config, machine=machine):
             added.update(facts or {})
         return msgspec.structs.replace(machine, extra={**machine.extra, **added}) if added else machine
+
+    @functools.cached_property
+    def tracing(self) -> Tracing:
+        """The ranges and profiles that were asked for."""
+        return Tracing(self._options.session, self._config.invocation_params.dir, self.backend)
+
+    @functools.cached_property
+    def limits(self) -> Limits:
+        """What holds measurements against the machine's ceilings and their tests' limits."""
+        return Limits(self.backend, self._options.session.ceilings, off=self._options.fresh_role)
 
     def timer_for(self, settings: BenchmarkSettings) -> Timer | None:
         """Return the timer that a `pytest_gpuperf_make_timer` hook makes; None for the back end's own."""
@@ -152,15 +168,19 @@ class ItemMeasurer:
         """Measure the call and keep the measurement for the verdict on this test."""
         benchmark = BenchmarkId.of(self._node_id, call.name)
         settings = self._resolved(benchmark)
+        tracing = self._bench.tracing
         plan = Plan(
             benchmark=benchmark,
             settings=settings,
             workload=_workload(call),
             setup=call.setup,
             timer=self._bench.timer_for(settings),
+            annotate=tracing.range,
         )
-        with exclusive(self._bench.backend.lock_name):
-            measurement, inspected = watch.around(lambda: measure(_bound(call), plan, self._bench.backend))
+        bound = _bound(call)
+        with exclusive(self._bench.backend.lock_name), tracing.range(benchmark.label):
+            measurement, inspected = watch.around(lambda: measure(tracing.each_trial(bound), plan, self._bench.backend))
+            tracing.profile(benchmark, Target(bound, call.setup))
         if inspected.broke_off is not None:
             self.note_failure(inspected.broke_off)
         self._bench.add(

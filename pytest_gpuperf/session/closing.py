@@ -81,6 +81,8 @@ class Closing:
         self._report(held)
         missing = self._missing(stopped=stopped)
         outcomes = [*self._in_collected_order(), *missing.outcomes]
+        if self._settings.profile is not None:
+            self._notes.append(f"Profiles (tables and traces) are in {self._settings.profile}.")
         self._keep(outcomes, missing.accounting, stopped=stopped)
         for outcome in outcomes:
             self._config.hook.pytest_gpuperf_benchmark_finished(config=self._config, outcome=outcome)

@@ -41,6 +41,8 @@ _NEUTRAL_OPTIONS = {
     "durations": None,
     "setuponly": False,
     "setupplan": False,
+    "gpuperf_profile": None,
+    "gpuperf_nvtx": False,
     # Report files of other plugins: pytest-html, pytest-reportlog, pytest-json-report, allure-pytest.
     "htmlpath": None,
     "report_log": None,
