@@ -141,14 +141,16 @@ class Tells:
                 raise
             self._close(session, stopped=False)
         except BaseException:
-            self._abandoned = len(self._held())
+            self._abandoned += len(self._held())
             raise
         return result
 
     def _close(self, session: pytest.Session, *, stopped: bool) -> None:
         if session.config.option.collectonly or (stopped and self._closing.nothing_ran):
             return
-        self._closed = self._closing.close(self._held(), stopped=stopped)
+        held = self._held()
+        self._abandoned = len(held)  # unless they are reported below, before anything interrupts
+        self._closed = self._closing.close(held, stopped=stopped)
 
     def _held(self) -> list[Held]:
         return [] if self._tests is None else self._tests.take_held()
