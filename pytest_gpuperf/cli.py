@@ -1,4 +1,4 @@
-"""The `gpuperf` command: everything that can be done with stored files, without running a test."""
+"""The `gpuperf` command: what can be done with stored files, and the audit of this machine's verdicts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COMMANDS = {
     "accept": ("accept", "store what a session measured as the baseline"),
     "rename": ("rename", "give a baseline's entries the new id of a renamed test"),
     "prune": ("prune", "remove entries from a baseline"),
-    "calibrate": ("calibrate", "audit the verdicts on recordings: false alarms and detected slowdowns"),
+    "calibrate": ("calibrate", "audit the verdicts on this machine: false alarms, and the smallest slowdown found"),
 }
 _EPILOG = """exit codes:
   0  fine
-  1  a verdict that fails (compare: see --fail-on)
-  2  wrong usage, or a file that cannot be used
+  1  a verdict that fails (compare: see --fail-on), or a gate that would cry wolf (calibrate)
+  2  wrong usage, a file that cannot be used, or tests that fail (calibrate)
 
 'gpuperf COMMAND --help' tells more of each."""
 

@@ -1,4 +1,4 @@
-"""`gpuperf calibrate`: what this gate is worth, replayed on recorded runs through the code that decides."""
+"""`gpuperf calibrate`: what this gate is worth, replayed on runs of this machine, or recorded ones, as it decides."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pytest_gpuperf.commands.answer import Answer, CommandError, written_json
+from pytest_gpuperf.commands.calibrate_live import DEFAULT_CONFIRM_RUNS, audit_live
 from pytest_gpuperf.commands.settings_options import add_levels, given_levels, whole_number
 from pytest_gpuperf.compare.audit import DEFAULT_COMPARISONS, AuditRow, audit_recording
 from pytest_gpuperf.compare.recordings import RecordingError
@@ -25,14 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="recording",
         metavar="FILE.npz",
-        required=True,
-        help="arrays named operation__method, runs x trials in microseconds; operation__method_ghz, the clock of each "
-        "trial; operation_pN__method is a known slowdown of operation",
+        help="replay a recording instead of measuring: arrays named operation__method, runs x trials in microseconds; "
+        "operation__method_ghz, the clock of each trial; operation_pN__method is a known slowdown of operation",
     )
-    parser.add_argument("--method", metavar="M", help="replay this method only (default: every one in the file)")
+    parser.add_argument(
+        "--method", metavar="M", help="of a recording, replay this method only (default: every one in the file)"
+    )
     add = parser.add_argument
+    add("--runs", type=whole_number(3), metavar="N", help="measure in N fresh processes (default: two to spare)")
     add("--baseline-runs", type=whole_number(2), default=10, metavar="N", help="runs of the baseline (default: 10)")
-    add("--confirm-runs", type=whole_number(0), default=7, metavar="N", help="fresh runs of a suspect (default: 7)")
+    add("--confirm-runs", type=whole_number(0), metavar="N", help="fresh runs of a suspect (default: as set, else 7)")
     add(
         "--comparisons",
         type=whole_number(1),
@@ -41,18 +44,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"how often the runs are dealt anew (default: {DEFAULT_COMPARISONS})",
     )
     add("--seed", type=whole_number(0), default=0, metavar="N", help="of the dealing (default: 0)")
-    add_levels(parser)
+    add_levels(parser, "as the tests and the ini file set it, else {}")
     add("--json", metavar="PATH", help="write the figures as JSON; '-': print that instead of the table")
+    add(
+        "pytest_arguments",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="which benchmarks to measure, and how: pytest's own arguments, after all others; put -- before an option",
+    )
 
 
 def run(arguments: argparse.Namespace) -> Answer:
+    """Audit the verdicts on this machine, or on a recording."""
+    if arguments.recording is None:
+        return audit_live(arguments)
+    if arguments.pytest_arguments or arguments.runs is not None:
+        raise CommandError("--from replays a recording and measures nothing: leave out --runs and pytest's arguments")
+    return _audit_recording(arguments)
+
+
+def _audit_recording(arguments: argparse.Namespace) -> Answer:
     """Replay, and print one table a method with its suite's false-alarm rate."""
     try:
         rows = audit_recording(
             arguments.recording,
             method=arguments.method,
             baseline_runs=arguments.baseline_runs,
-            confirm_runs=arguments.confirm_runs,
+            confirm_runs=DEFAULT_CONFIRM_RUNS if arguments.confirm_runs is None else arguments.confirm_runs,
             comparisons=arguments.comparisons,
             seed=arguments.seed,
             policy=msgspec.structs.replace(Policy(), **given_levels(arguments)),
