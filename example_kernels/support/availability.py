@@ -29,6 +29,10 @@ def check_triton_device(x: torch.Tensor) -> None:
         raise ValueError(f"Triton kernels need CUDA tensors, got one on {x.device}")
 
 
+ANYWHERE = ("torch", "unfused", "tiled", "compiled", "eager")
+MEASURED_ON_CPU = ("torch", "unfused", "eager")
+
+
 def why_unavailable(implementation: str, device: str) -> str | None:
     """Why an implementation of this name cannot run on `device`; None where it can.
 
@@ -36,12 +40,22 @@ def why_unavailable(implementation: str, device: str) -> str | None:
     """
     from example_kernels.support.nvcc import find_nvcc
 
-    if implementation in {"torch", "unfused", "compiled", "naive", "tiled"}:
+    if implementation in ANYWHERE:
         return None
     if not device.startswith("cuda"):
         return f"{implementation} needs a CUDA device"
     if implementation == "triton" and not has_triton():
         return "Triton is not installed"
-    if implementation == "cuda" and find_nvcc() is None:
+    if implementation.startswith("cuda") and find_nvcc() is None:
         return "nvcc was not found"
     return None
+
+
+def why_not_measured(implementation: str, device: str, on_cpu: bool = True) -> str | None:
+    """Why a performance test leaves out this implementation; None where it is measured.
+
+    On a CPU only torch's own operations are, and not where `on_cpu` is false: a short suite for a small machine.
+    """
+    if not device.startswith("cuda") and not (on_cpu and implementation in MEASURED_ON_CPU):
+        return "measured on GPUs only"
+    return why_unavailable(implementation, device)

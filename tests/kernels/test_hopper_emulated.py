@@ -78,7 +78,7 @@ def run_backward(emulated, q, k, v, do, causal, programs, cohort=2):
     return dq, dk, dv
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(problems(), st.booleans(), st.integers(1, 5), st.integers(1, 3), st.integers(0, 9))
 def test_forward(emulated, problem, causal, programs, cohort, seed):
     q, k, v, _ = make_inputs(problem, seed)
@@ -88,7 +88,7 @@ def test_forward(emulated, problem, causal, programs, cohort, seed):
     torch.testing.assert_close(lse, expected_lse, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(problems(), st.booleans(), st.integers(1, 5), st.integers(1, 3), st.integers(0, 9))
 def test_backward(emulated, problem, causal, programs, cohort, seed):
     q, k, v, do = make_inputs(problem, seed)

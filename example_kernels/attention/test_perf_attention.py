@@ -1,0 +1,89 @@
+"""How fast attention is, forward and backward; run with `pytest --gpuperf example_kernels/attention`."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from example_kernels.attention import IMPLEMENTATIONS  # noqa: E402
+from example_kernels.support.availability import why_not_measured  # noqa: E402
+
+SHAPES = {"d128": (4, 32, 4096, 128), "d64": (4, 16, 8192, 64)}
+SHAPE_ON_CPU = (1, 2, 64, 32)
+LENGTHS = [256, 1024, 4096, 16384]
+RIVALS = ("torch", "flash", "cudnn", "triton")
+TOLERANCE = 2e-2
+
+
+def make_inputs(device: str, shape: tuple[int, ...]) -> list[torch.Tensor]:
+    """Return q, k, v and dO, bfloat16 on a GPU."""
+    dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
+    return [torch.randn(shape, device=device, dtype=dtype, requires_grad=i < 3) for i in range(4)]
+
+
+def forward_flops(shape: tuple[int, ...], causal: bool) -> float:
+    """Two products of length² × head_dim a head; half of them under a causal mask."""
+    batch, heads, length, head_dim = shape
+    return 4.0 * batch * heads * length**2 * head_dim * (0.5 if causal else 1.0)
+
+
+def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool) -> torch.Tensor:
+    """Return attention computed in float32 and rounded once."""
+    o = torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=causal)
+    return o.to(q.dtype)
+
+
+@pytest.mark.perf
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("implementation", RIVALS)
+def test_attention_forward(gpubench, implementation, shape, causal):
+    device = str(gpubench.device)
+    reason = why_not_measured(implementation, device, on_cpu=shape == "d64")
+    if reason:
+        pytest.skip(reason)
+    size = SHAPES[shape] if device.startswith("cuda") else SHAPE_ON_CPU
+    q, k, v = (x.detach() for x in make_inputs(device, size)[:3])
+    gpubench.run(
+        IMPLEMENTATIONS[implementation],
+        args=(q, k, v),
+        kwargs={"causal": causal},
+        reference=exact,
+        rtol=TOLERANCE,
+        atol=TOLERANCE,
+        bytes_moved=4 * q.numel() * q.element_size(),
+        flops=forward_flops(size, causal),
+    )
+
+
+def gradients(o: torch.Tensor, inputs: tuple[torch.Tensor, ...], do: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Run the backward pass alone, again and again on one graph."""
+    return torch.autograd.grad(o, inputs, do, retain_graph=True)
+
+
+@pytest.mark.perf
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("implementation", ["flash", "cudnn", "triton"])
+def test_attention_backward(gpubench, implementation, shape, causal):
+    device = str(gpubench.device)
+    reason = why_not_measured(implementation, device)
+    if reason:
+        pytest.skip(reason)
+    q, k, v, do = make_inputs(device, SHAPES[shape])
+    o = IMPLEMENTATIONS[implementation](q, k, v, causal=causal)
+    gpubench.run(gradients, args=(o, (q, k, v), do), flops=2.5 * forward_flops(SHAPES[shape], causal))
+
+
+@pytest.mark.perf
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("implementation", ["unfused", "triton"])
+def test_attention_over_lengths(gpubench, implementation, length):
+    device = str(gpubench.device)
+    reason = why_not_measured(implementation, device, on_cpu=length == LENGTHS[0])
+    if reason:
+        pytest.skip(reason)
+    shape = (1, 8, length, 64) if device.startswith("cuda") else SHAPE_ON_CPU
+    q, k, v = (x.detach() for x in make_inputs(device, shape)[:3])
+    gpubench.run(IMPLEMENTATIONS[implementation], args=(q, k, v), flops=forward_flops(shape, causal=False))
