@@ -18,7 +18,7 @@ from pytest_gpuperf.settings import MARKER_ONLY, PER_BENCHMARK, PER_SESSION, Set
 from pytest_gpuperf.store import schema
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "Makefile"])
 REFERENCE = ROOT / "docs" / "reference"
 
 
