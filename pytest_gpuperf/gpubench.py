@@ -8,12 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from pytest_gpuperf.passage import Passage, passage
+
 if TYPE_CHECKING:
     from pytest_gpuperf.checks.finding import CheckFinding
     from pytest_gpuperf.checks.launches import KernelUse
+    from pytest_gpuperf.comparison import BenchComparison
+    from pytest_gpuperf.measure.passes import Mode
     from pytest_gpuperf.measure.samples import RunRecord, Trials
+    from pytest_gpuperf.sweep import BenchSweep
+
+_NOTHING = object()
+"""Stands for the output of a reference that there is not: None is an output."""
 
 T = TypeVar("T")
+Number = TypeVar("Number", int, float)
 Inputs = tuple[Sequence[Any], Mapping[str, Any]]
 
 
@@ -29,6 +38,7 @@ class BenchmarkCall:
     bytes_moved: float | None = None
     flops: float | None = None
     name: str = ""
+    mode: Mode = "forward"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +67,20 @@ class BenchResult:
     """What the checks found: reasons to doubt the figures, each with `check`, `seen`, `why`, `remedy` and `line`."""
     kernels: tuple[KernelUse, ...] | None
     """The kernels, copies and memsets of one call, the longest first; None where they were not recorded."""
+    peak_reserved_bytes: int | None
+    """What the device's allocator took for one call, in whole blocks."""
+    launch_bound: bool
+    """Whether the host takes longer to dispatch a call than the device to run it."""
     terabytes_per_second: float | None
+    """The stated bytes_moved in the mean time."""
     teraflops_per_second: float | None
+    """The stated flops in the mean time."""
+    ceiling_share: float | None
+    """The least time that this machine's ceilings allow over the mean: 1 is the speed of light."""
+    bound: str
+    """Which ceiling that is: `memory`, `compute`, or empty where none applies."""
+    ceiling: str
+    """The ceiling in words: `4.27 TB/s copied`, `797 TFLOP/s bf16`."""
     record: RunRecord = field(repr=False)
     raw: Trials = field(repr=False)
 
@@ -87,6 +109,20 @@ class Measurer(Protocol):
 
     def measure(self, call: BenchmarkCall, watch: Any) -> BenchResult:
         """Measure the call, which has been made and verified once under `watch`."""
+
+    def measure_together(self, calls: Sequence[BenchmarkCall], watches: Sequence[Any]) -> Together:
+        """Measure the calls in turn, each of which has been made and verified once under its watch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """What calls that were measured in turn yielded, each item in the order of the calls."""
+
+    results: tuple[BenchResult, ...]
+    log_times: tuple[dict[int, float], ...]
+    """Log of the median trial in microseconds, by the number of the round."""
+    binding: bool
+    """Whether assertions on times are held to this process's run."""
 
 
 class GpuBench:
@@ -135,6 +171,7 @@ class GpuBench:
         bytes_moved: float | None = None,
         flops: float | None = None,
         name: str | None = None,
+        mode: Mode = "forward",
     ) -> T:
         """Call `fn` on `args` and `kwargs`, verify it against `reference`, time it, and return its output.
 
@@ -143,15 +180,158 @@ class GpuBench:
         `torch.testing.assert_close`) before anything is timed. `bytes_moved` and `flops` state what one call has to
         move and to compute, in bytes and operations. Several calls in one test need distinct `name`s.
 
+        `mode` is what is timed of a function that torch's autograd differentiates: the call itself (`forward`), its
+        backward pass on a graph made outside the timed region (`backward`), or the one after the other (`both`). With
+        a backward pass, the gradients of the inputs that require one are verified too. They are not added to `.grad`.
+
         Raises `TypeError` or `ValueError` for what cannot be measured, `AssertionError` for an output that differs
         from the reference's, and whatever `fn` itself raises.
         """
+        (one,) = self._passages(
+            [
+                self._stated(
+                    fn,
+                    args,
+                    kwargs,
+                    setup=setup,
+                    reference=reference,
+                    bytes_moved=bytes_moved,
+                    flops=flops,
+                    name=self._claimed(name),
+                    mode=mode,
+                )
+            ]
+        )
+        watch = self._watch(one)
+        expected = self._expected(one, watch)
+        output = self._verified(one, expected, watch, rtol, atol)
+        if self._measurer is not None:
+            self._results[one.timed.name] = self._measurer.measure(one.timed, watch)
+        own: T = one.own_output(output)
+        return own
+
+    def compare(
+        self,
+        implementations: Mapping[str, Callable[..., object]],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        setup: Callable[[], Inputs] | None = None,
+        reference: Callable[..., object] | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        error: Callable[[Any, Any], float] | None = None,
+        bytes_moved: float | None = None,
+        flops: float | None = None,
+        mode: Mode = "forward",
+    ) -> BenchComparison:
+        """Call implementations of the same thing, verify them, time them interleaved, and return the comparison.
+
+        Each is called on the same inputs and compared with `reference`; without one, with the first implementation.
+        All that is verified before anything is timed. `error(output, expected)` measures how far an output is from the
+        reference's, in place of the largest difference over the reference's largest magnitude. Every implementation is
+        also a benchmark of its own under its name in `implementations`, stored and gated like any other. The other
+        arguments are those of `run`.
+
+        Raises as `run` does, and `AssertionError` with the implementation's name for an output that differs.
+        """
+        from pytest_gpuperf.comparison import BenchComparison
+
+        if len(implementations) < 2:
+            raise ValueError(f"{self._node_id}: gpubench.compare needs two implementations or more")
+        if error is not None and reference is None:
+            raise TypeError(f"{self._node_id}: error= measures the distance to a reference: give reference= too")
+        calls = [
+            self._stated(
+                fn,
+                args,
+                kwargs,
+                setup=setup,
+                reference=reference,
+                bytes_moved=bytes_moved,
+                flops=flops,
+                name=self._claimed(name, needed=True),
+                mode=mode,
+            )
+            for name, fn in implementations.items()
+        ]
+        passages = self._passages(calls)
+        watches, errors = self._verified_alike(passages, rtol, atol, error)
+        together = self._measured(passages, watches)
+        return BenchComparison(
+            names=tuple(implementations),
+            results={} if together is None else dict(zip(implementations, together.results, strict=True)),
+            errors=dict(zip(implementations, errors, strict=True)),
+            log_times={} if together is None else dict(zip(implementations, together.log_times, strict=True)),
+            binding=together is None or together.binding,
+        )
+
+    def sweep(
+        self,
+        make: Callable[[Number], Callable[[], object] | tuple[Any, ...]],
+        sizes: Sequence[Number],
+        *,
+        reference: Callable[..., object] | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        bytes_moved: Callable[[Number], float] | None = None,
+        flops: Callable[[Number], float] | None = None,
+        fit_from: float | None = None,
+        mode: Mode = "forward",
+    ) -> BenchSweep:
+        """Call a function at each size, verify it, time all sizes interleaved, and fit time ~ size^k.
+
+        `make(size)` returns a callable, or `(fn, args)` or `(fn, args, kwargs)`; the inputs of all sizes exist at once.
+        `reference` is called on the same inputs. `bytes_moved(size)` and `flops(size)` state the work at a size.
+        Exponents are fitted to the sizes from `fit_from` on: small ones may be bound by their launch. Every size is
+        also a benchmark of its own, whose name is the size.
+
+        Raises as `run` does; `ValueError` for sizes that an exponent cannot be fitted to.
+        """
+        from pytest_gpuperf.sweep import BenchSweep, check_sizes, name_of, sweep_of
+
+        check_sizes(sizes, fit_from)
+        calls = [
+            self._stated(
+                *self._made(make(size)),
+                reference=reference,
+                bytes_moved=None if bytes_moved is None else bytes_moved(size),
+                flops=None if flops is None else flops(size),
+                name=self._claimed(name_of(size), needed=True),
+                mode=mode,
+            )
+            for size in sizes
+        ]
+        passages = self._passages(calls)
+        watches = [self._watch(one) for one in passages]
+        for one, watch in zip(passages, watches, strict=True):
+            self._verified(one, self._expected(one, watch), watch, rtol, atol, f"size {one.whole.name}")
+        together = self._measured(passages, watches)
+        if together is None:
+            return BenchSweep(sizes=tuple(sizes), points=(), fit_from=fit_from, time_fit=None, memory_fit=None)
+        return sweep_of(sizes, together.results, together.log_times, fit_from=fit_from, binding=together.binding)
+
+    def _stated(
+        self,
+        fn: Callable[..., object],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        setup: Callable[[], Inputs] | None = None,
+        reference: Callable[..., object] | None,
+        bytes_moved: float | None,
+        flops: float | None,
+        name: str,
+        mode: Mode,
+    ) -> BenchmarkCall:
         self._refuse_what_is_no_plain_callable(fn)
         if setup is not None and (args or kwargs):
-            raise TypeError(f"{self._node_id}: gpubench.run takes either setup= or args and kwargs, not both")
+            raise TypeError(f"{self._node_id}: gpubench takes either setup= or args and kwargs, not both")
+        if mode not in ("forward", "backward", "both"):
+            raise ValueError(f"{self._node_id}: mode must be forward, backward or both, not {mode!r}")
         self._refuse_impossible("bytes_moved", bytes_moved)
         self._refuse_impossible("flops", flops)
-        call = BenchmarkCall(
+        return BenchmarkCall(
             fn=fn,
             args=args,
             kwargs=kwargs or {},
@@ -159,34 +339,96 @@ class GpuBench:
             reference=reference,
             bytes_moved=bytes_moved,
             flops=flops,
-            name=self._claimed(name),
+            name=name,
+            mode=mode,
         )
-        watch: Watch | None = None if self._measurer is None else self._measurer.watch(call)
-        output = self._verified_call(fn, call, watch, rtol, atol)
-        if self._measurer is not None:
-            self._results[call.name] = self._measurer.measure(call, watch)
-        return output
 
-    def _verified_call(
+    def _passages(self, calls: Sequence[BenchmarkCall]) -> list[Passage]:
+        """Split calls up; all get the same incoming gradients."""
+        passes = None
+        if any(call.mode != "forward" for call in calls):
+            from pytest_gpuperf.measure.passes import Passes
+
+            passes = Passes()
+        return [passage(call, passes) for call in calls]
+
+    def _made(self, made: object) -> tuple[Any, ...]:
+        """Return what a sweep's `make` returned as (fn, args, kwargs), or less of it."""
+        if callable(made):
+            return (made,)
+        if isinstance(made, tuple) and 1 < len(made) <= 3:
+            return made
+        raise TypeError(
+            f"{self._node_id}: make must return a callable, (fn, args) or (fn, args, kwargs); "
+            f"it returned {type(made).__name__}"
+        )
+
+    def _watch(self, one: Passage) -> Watch | None:
+        return None if self._measurer is None else self._measurer.watch(one.timed)
+
+    def _expected(self, one: Passage, watch: Watch | None) -> object:
+        """Call the reference, which goes first: a function that works in place must not spoil its inputs."""
+        if one.whole.reference is None:
+            return _NOTHING
+        expected = self._called(one.whole.reference, one.whole)
+        if watch is not None:
+            watch.reference_done()
+        return expected
+
+    def _verified(
         self,
-        fn: Callable[..., T],
-        call: BenchmarkCall,
+        one: Passage,
+        expected: object,
         watch: Watch | None,
         rtol: float | None,
         atol: float | None,
-    ) -> T:
-        # The reference goes first, so that a function that works in place does not spoil the reference's inputs.
-        expected = None if call.reference is None else self._called(call.reference, call)
-        if watch is not None and call.reference is not None:
-            watch.reference_done()
-        output = self._called(fn, call)
+        whose: str = "",
+    ) -> Any:
+        """Call once and compare; return what was returned. `whose` output it is goes into the failure."""
+        output = self._called(one.whole.fn, one.whole)
         if watch is not None:
-            watch.first_call(output, expected)
-        if call.reference is not None:
+            told = None if expected is _NOTHING else one.timed_output(expected)
+            watch.first_call(one.timed_output(output), told)
+        if expected is not _NOTHING:
             from pytest_gpuperf.checks.correctness import verify
 
-            verify(output, expected, rtol=rtol, atol=atol)
+            try:
+                verify(output, expected, rtol=rtol, atol=atol)
+            except AssertionError as difference:
+                if not whose:
+                    raise
+                raise AssertionError(f"{whose}: {difference}") from None
         return output
+
+    def _verified_alike(
+        self,
+        passages: Sequence[Passage],
+        rtol: float | None,
+        atol: float | None,
+        error: Callable[[Any, Any], float] | None,
+    ) -> tuple[list[Watch | None], list[float | None]]:
+        """Call and verify implementations of one thing; return their watches and their distances to the reference."""
+        from pytest_gpuperf.checks.deviation import deviation
+
+        distance = deviation if error is None else error
+        expected = self._expected(passages[0], None)
+        has_reference = expected is not _NOTHING
+        stand_in = "" if has_reference else f" (the first implementation, {passages[0].whole.name}, is the reference)"
+        watches: list[Watch | None] = []
+        errors: list[float | None] = []
+        for one in passages:
+            watches.append(self._watch(one))
+            output = self._verified(one, expected, watches[-1], rtol, atol, one.whole.name + stand_in)
+            errors.append(distance(output, expected) if has_reference else None)
+            expected = output if expected is _NOTHING else expected
+        return watches, errors
+
+    def _measured(self, passages: Sequence[Passage], watches: Sequence[Watch | None]) -> Together | None:
+        if self._measurer is None:
+            return None
+        together = self._measurer.measure_together([one.timed for one in passages], watches)
+        self._results.update((one.timed.name, result) for one, result in zip(passages, together.results, strict=True))
+        return together
 
     def _called(self, fn: Callable[..., T], call: BenchmarkCall) -> T:
         args, kwargs = (call.args, call.kwargs) if call.setup is None else self._fresh_inputs(call.setup)
@@ -208,8 +450,8 @@ class GpuBench:
             )
         return made
 
-    def _claimed(self, name: str | None) -> str:
-        if name is not None and (not isinstance(name, str) or not name):
+    def _claimed(self, name: str | None, *, needed: bool = False) -> str:
+        if (name is not None or needed) and (not isinstance(name, str) or not name):
             raise TypeError(f"{self._node_id}: the benchmark's name must be a non-empty text, not {name!r}")
         claimed = name or ""
         if claimed in self._names:

@@ -39,6 +39,8 @@ class BenchmarkSettings:
     allow: tuple[str, ...] = ()
     extra_checks: tuple[str, ...] = ()
     max_kernels: int | None = None
+    max_peak_memory: int | None = None
+    min_speed_of_light: float | None = None
     group: str = ""
 
 
@@ -62,6 +64,7 @@ class SessionSettings:
     fail_on: tuple[str, ...] = ("regressed",)
     strict: bool = False
     force: bool = False
+    ceilings: str = "cached"
     json: str | None = None
     profile: str | None = None
     nvtx: bool = False
@@ -147,6 +150,26 @@ def share(raw: object) -> float:
     return value
 
 
+def size(raw: object) -> int:
+    """Parse a number of bytes, such as `1500000`, `1.5 GiB` or `600 MB`."""
+    problem = ValueError("must be a number of bytes above 0, such as 1500000, '1.5 GiB' or '600 MB'")
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        raise problem
+    found = re.fullmatch(r"\s*([0-9.e+]+)\s*([kKMGT]i?)?B?\s*", str(raw))
+    try:
+        count_bytes = float(found[1]) * _unit_bytes(found[2] or "") if found else 0.0
+    except ValueError:
+        raise problem from None
+    if not 1 <= count_bytes < math.inf:
+        raise problem
+    return int(count_bytes)
+
+
+def _unit_bytes(prefix: str) -> int:
+    power = "KMGT".find(prefix[:1].upper()) + 1 if prefix else 0
+    return int((1024 if prefix.endswith("i") else 1000) ** power)
+
+
 def whole(*, least: int, most: int = 1_000_000) -> Parser:
     """A parser of whole numbers from `least` to `most`."""
 
@@ -225,7 +248,7 @@ SORTS = ("order", "name", "mean", "ratio", "verdict")
 GROUPINGS = ("none", "file", "function", "param", "group")
 COLUMNS = (
     "name", "mean", "median", "std", "min", "p5", "p95", "error", "trials", "runs", "host", "clock", "memory",
-    "ratio", "verdict",
+    "bandwidth", "compute", "share", "bound", "ratio", "verdict",
 )  # fmt: skip
 
 PER_BENCHMARK: dict[str, Setting] = {
@@ -317,6 +340,22 @@ PER_BENCHMARK: dict[str, Setting] = {
             default_text="any number",
             help="most kernels, copies and memsets that one call may launch on the GPU; the test fails beyond it",
         ),
+        Setting(
+            name="max_peak_memory",
+            parse=size,
+            metavar="SIZE",
+            default_text="any amount",
+            help="most device memory that one call may hold at a time, in bytes or such as '1.5 GiB'; the test fails "
+            "beyond it",
+        ),
+        Setting(
+            name="min_speed_of_light",
+            parse=share,
+            metavar="SHARE",
+            default_text="any share",
+            help="least share of this machine's ceilings that a call with stated bytes_moved or flops must reach; the "
+            "test fails where the whole interval of its mean lies below it",
+        ),
     )
 }
 MARKER_ONLY: dict[str, Setting] = {
@@ -398,6 +437,14 @@ PER_SESSION: dict[str, Setting] = {
             help="fail on every verdict but unchanged and improved, and without a baseline",
         ),
         Setting(
+            name="ceilings",
+            parse=choice("cached", "measure", "off"),
+            metavar="cached|measure|off",
+            default_text="cached",
+            help="this machine's ceilings, for benchmarks that state bytes_moved or flops: measured once and kept in "
+            "the user's cache folder (cached), measured anew (measure), or not wanted (off)",
+        ),
+        Setting(
             name="sort",
             parse=choice(*SORTS),
             metavar="|".join(SORTS),
@@ -415,7 +462,7 @@ PER_SESSION: dict[str, Setting] = {
             name="columns",
             parse=words(*COLUMNS),
             metavar="COLUMNS",
-            default_text="name,mean,error,ratio,verdict",
+            default_text="name,mean,error,ratio,verdict,share",
             help="the table's columns, separated by commas",
         ),
     )

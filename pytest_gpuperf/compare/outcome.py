@@ -29,3 +29,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     group: str = ""
     ceiling_share: float | None = None
     """Achieved rate over the ceiling measured on this machine (1 = speed of light); None where unknown."""
+    bound: str = ""
+    """What the ceiling is of: `memory` or `compute`; empty where unknown."""

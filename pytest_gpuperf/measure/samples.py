@@ -58,8 +58,6 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """The smallest step between two trials that differ: the timer's tick, where it has a coarse one."""
     host_us: float | None = None
     peak_memory_bytes: int | None = None
-    peak_reserved_bytes: int | None = None
-    """What the device's allocator took for one call, in whole blocks."""
     kernels: tuple[str, ...] | None = None
     """Names of the kernels of one call, in launch order; None where not recorded."""
     device: DeviceState = DeviceState()

@@ -38,6 +38,12 @@ def _change(outcome: Outcome) -> str:
     return units.change(decision.ratio, decision.ratio_low, decision.ratio_high)
 
 
+def _rate(outcome: Outcome, amount: float | None) -> str:
+    """`amount` a call in the mean time, in 10^12 a second."""
+    mean = mean_us(outcome)
+    return units.UNKNOWN if amount is None or not mean else f"{amount / mean / 1e6:.3g}"
+
+
 def _runs(outcome: Outcome) -> str:
     before, now = outcome.decision.baseline_runs, outcome.decision.new_runs or len(outcome.runs)
     return f"{before} + {now}" if before else str(now)
@@ -70,6 +76,9 @@ COLUMNS: dict[str, Column] = {
     "clock": Column("clock", lambda outcome: units.clock(mean_over_runs(outcome, lambda run: run.clock_ghz))),
     "memory": Column("memory", lambda outcome: units.size(peak_memory_bytes(outcome))),
     "ratio": Column("vs baseline", _change),
+    "bandwidth": Column("TB/s", lambda outcome: _rate(outcome, outcome.identity.workload.bytes_moved)),
+    "compute": Column("TFLOP/s", lambda outcome: _rate(outcome, outcome.identity.workload.flops)),
+    "bound": Column("bound", lambda outcome: outcome.bound or units.UNKNOWN, "left"),
     "verdict": Column("verdict", lambda outcome: outcome.decision.verdict, "left"),
     "share": Column("of peak", lambda outcome: units.percent(outcome.ceiling_share)),
 }

@@ -55,4 +55,5 @@ def _measured(outcome: Outcome) -> dict[str, PropertyValue | None]:
         "peak_memory_bytes": peak_memory_bytes(outcome),
         "trials": sum(run.trials for run in outcome.runs),
         "ceiling_share": outcome.ceiling_share,
+        "bound": outcome.bound,
     }

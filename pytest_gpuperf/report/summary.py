@@ -10,6 +10,7 @@ from pytest_gpuperf.compare.verdict import Verdict
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.report.accounting import Accounting, accounting_lines, verdict_line
 from pytest_gpuperf.report.checks import check_lines
+from pytest_gpuperf.report.launch_bound import launch_bound_lines
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.table import results_table
 
@@ -47,6 +48,7 @@ def gpuperf_section(
     sentences = [
         *explanations(outcomes, _EXPLAINED),
         *check_lines(outcomes),
+        *launch_bound_lines(outcomes),
         *(f"Since the baseline: {change}." for change in machine_changes),
         *([] if storing else hints(outcomes, accounting, baseline_name)),
         *notes,

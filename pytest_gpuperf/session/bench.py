@@ -46,7 +46,7 @@ class Measured:
     trials: Trials
     hazards: tuple[str, ...]
     checks: tuple[CheckFinding, ...] = ()
-    physics: Physics = Physics()
+    physics: Physics
 
 
 def stable_node_id(item: pytest.Item) -> str:
@@ -110,6 +110,10 @@ class Bench:
     def watch(self, call: BenchmarkCall, settings: BenchmarkSettings) -> Watch:
         """Return what follows a benchmark; fresh processes leave checks to the session that asked for them."""
         return Watch(call, settings, self.backend, off=self._options.fresh_role)
+
+    def peak_reserved_bytes(self, target: Target) -> int | None:
+        """Return what the allocator takes for one more call; fresh processes, which tell nobody, do not ask."""
+        return None if self._options.fresh_role else self.backend.peak_reserved_bytes(target)
 
     def measurer(self, item: pytest.Item, settings: BenchmarkSettings) -> ItemMeasurer:
         """Return what measures the calls of `item`."""
@@ -181,6 +185,10 @@ class ItemMeasurer:
         with exclusive(self._bench.backend.lock_name), tracing.range(benchmark.label):
             measurement, inspected = watch.around(lambda: measure(tracing.each_trial(bound), plan, self._bench.backend))
             tracing.profile(benchmark, Target(bound, call.setup))
+            judged = self._bench.limits.judge(measurement, settings, lambda: self._measured_again(bound, plan))
+            peak_reserved_bytes = self._bench.peak_reserved_bytes(Target(bound, call.setup))
+        measurement = judged.measurement
+        inspected = replace(inspected, findings=(*inspected.findings, *judged.findings))
         if inspected.broke_off is not None:
             self.note_failure(inspected.broke_off)
         self._bench.add(
@@ -193,9 +201,13 @@ class ItemMeasurer:
                 trials=measurement.trials,
                 hazards=tuple(measurement.hazards),
                 checks=inspected.findings,
+                physics=judged.physics,
             ),
         )
-        return _result(measurement, plan.workload, inspected)
+        return _result(judged, inspected, peak_reserved_bytes)
+
+    def _measured_again(self, bound: Callable[..., object], plan: Plan) -> Measurement:
+        return measure(bound, replace(plan, timer=self._bench.timer_for(plan.settings)), self._bench.backend)
 
     def _resolved(self, benchmark: BenchmarkId) -> BenchmarkSettings:
         # Like is compared with like: what `auto` chose for the baseline is chosen again.
@@ -217,7 +229,8 @@ def _workload(call: BenchmarkCall) -> Workload:
     )
 
 
-def _result(measurement: Measurement, workload: Workload, inspected: Inspected) -> BenchResult:
+def _result(judged: Judged, inspected: Inspected, peak_reserved_bytes: int | None) -> BenchResult:
+    measurement, physics = judged.measurement, judged.physics
     record = measurement.record
     return BenchResult(
         mean_us=record.mean_us,
@@ -237,13 +250,13 @@ def _result(measurement: Measurement, workload: Workload, inspected: Inspected) 
         notes=record.notes,
         findings=inspected.findings,
         kernels=inspected.kernels,
-        terabytes_per_second=_per_second(workload.bytes_moved, record.mean_us),
-        teraflops_per_second=_per_second(workload.flops, record.mean_us),
+        terabytes_per_second=physics.terabytes_per_second,
+        teraflops_per_second=physics.teraflops_per_second,
+        ceiling_share=physics.share,
+        bound=physics.bound,
+        ceiling=physics.ceiling,
+        launch_bound=LAUNCH_BOUND_NOTE in record.notes,
+        peak_reserved_bytes=peak_reserved_bytes,
         record=record,
         raw=measurement.trials,
     )
-
-
-def _per_second(amount: float | None, mean_us: float) -> float | None:
-    """Return `amount` a call as 10^12 a second: amount / (mean_us * 1e-6) / 1e12."""
-    return None if amount is None else amount / mean_us / 1e6

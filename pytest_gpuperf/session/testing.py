@@ -111,6 +111,8 @@ class Testing:
                 policy=self._gate.policy(measured.settings),
                 checks=measured.checks,
                 group=measured.settings.group,
+                ceiling_share=measured.physics.share,
+                bound=measured.physics.bound,
             ),
             settings=measured.settings,
             hazards=measured.hazards,
