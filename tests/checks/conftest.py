@@ -1,4 +1,4 @@
-"""Runs one callable through the checks as a measuring session does, with few trials."""
+"""Runs one callable through the checks as a measuring session does, with few trials; on the GPU too where there is one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 
 from pytest_gpuperf.checks.budget import Budget
 from pytest_gpuperf.checks.ceilings import Ceilings
+from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.checks.inspection import Inspected, Inspection
 from pytest_gpuperf.checks.subject import Subject
 from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.backends.base import Backend
+from pytest_gpuperf.measure.errors import NoGpuWorkError
 from pytest_gpuperf.measure.measure import measure
 from pytest_gpuperf.measure.plan import BenchmarkId, Plan
 from pytest_gpuperf.settings import BenchmarkSettings
@@ -45,9 +47,35 @@ def run_inspected(
     inspection.before()
     plan = Plan(benchmark=BenchmarkId(node_id="test"), settings=QUICK, setup=subject.setup)
     call = fn if subject.setup is not None else (lambda: fn(*args, **subject.kwargs))
-    with inspection.timing():
-        measured = measure(call, plan, backend)
+    try:
+        with inspection.timing():
+            measured = measure(call, plan, backend)
+    except NoGpuWorkError as error:
+        return Inspected(findings=(CheckFinding(check="refused", seen=str(error), why="", remedy=""),))
     return inspection.after(measured.record, measured.identity.timer)
+
+
+def devices() -> list[str]:
+    """The CPU, and the GPU where there is one."""
+    try:
+        import torch
+    except ImportError:
+        return ["cpu"]
+    return ["cpu", "cuda:0"] if torch.cuda.is_available() else ["cpu"]
+
+
+@pytest.fixture(scope="session", params=devices())
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """What measures on each device in turn."""
+    made = backend_for(request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def device(backend: Backend) -> str:
+    """The device that is measured on."""
+    return backend.device
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +89,22 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def inspected() -> Inspect:
-    """Return what inspects a callable on the CPU."""
-    backend = backend_for("cpu")
+def x(device: str) -> Any:
+    """A matrix of random numbers, the same each time."""
+    torch = pytest.importorskip("torch")
+    return torch.randn(64, 128, generator=torch.Generator().manual_seed(0)).to(device)
+
+
+@pytest.fixture
+def on_cpu(device: str) -> None:
+    """Leave out, on other devices, what is of the CPU only."""
+    if device != "cpu":
+        pytest.skip("of the CPU only")
+
+
+@pytest.fixture
+def inspected(backend: Backend) -> Inspect:
+    """Return what inspects a callable on the device."""
 
     def run(fn: Callable[..., Any], *args: Any, **options: Any) -> Inspected:
         return run_inspected(backend, fn, args, **options)

@@ -1,4 +1,4 @@
-"""Honest callables on the CPU, of which no check says anything."""
+"""Honest callables, of which no check says anything."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 torch = pytest.importorskip("torch")
-
-
-@pytest.fixture
-def x():
-    return torch.randn(64, 128, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.fixture
@@ -61,8 +56,8 @@ def test_dtypes(silent, x, dtype):
 
 
 def test_numbers_as_indices(silent, x):
-    silent(lambda x, rows: x[rows].sum(0), x, torch.arange(0, 64, 3))
-    silent(torch.nn.functional.embedding, torch.arange(50), x)
+    silent(lambda x, rows: x[rows].sum(0), x, torch.arange(0, 64, 3, device=x.device))
+    silent(torch.nn.functional.embedding, torch.arange(50, device=x.device), x)
 
 
 def test_compiled(silent, x):
@@ -82,6 +77,7 @@ def test_allowed_by_name(inspected, x):
     assert found.findings == ()
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_a_declared_view(inspected, x):
     assert inspected(lambda x: x.t(), x, allow=("aliasing", "work")).findings == ()
 
@@ -102,7 +98,7 @@ def test_an_output_argument_of_indices(silent, x):
     def kernel(x, indices):
         indices.copy_(x.argmax(-1))
 
-    silent(kernel, x, torch.zeros(64, dtype=torch.long))
+    silent(kernel, x, torch.zeros(64, dtype=torch.long, device=x.device))
 
 
 def test_an_output_argument_that_is_returned(silent, x):
@@ -128,7 +124,7 @@ def test_dropout(silent, x):
 def test_constants_computed_once(silent, x):
     @functools.lru_cache
     def table(columns):
-        angles = torch.outer(torch.arange(64.0), torch.arange(columns) / columns)
+        angles = torch.outer(torch.arange(64.0), torch.arange(columns) / columns).to(x.device)
         return angles.cos(), angles.sin()
 
     def rotated(x):
@@ -146,7 +142,7 @@ def test_weights_prepared_once(silent, x):
             packed[id(w)] = w, torch.softmax(w.t().contiguous(), -1)
         return x @ packed[id(w)][1]
 
-    silent(multiplied, x, torch.randn(128, 128))
+    silent(multiplied, x, torch.randn(128, 128, device=x.device))
 
 
 def test_an_output_that_is_reused(silent, x):
@@ -160,7 +156,7 @@ def test_an_output_that_is_reused(silent, x):
 
 
 def test_a_workspace_that_is_reused(silent, x):
-    workspace = torch.empty(8, 128)
+    workspace = torch.empty(8, 128, device=x.device)
 
     def kernel(x):
         torch.sum(x.view(8, 8, 128), 1, out=workspace)
@@ -169,8 +165,8 @@ def test_a_workspace_that_is_reused(silent, x):
     silent(kernel, x, reference=lambda x: x.sum(0))
 
 
-def test_autograd(silent):
-    w = torch.randn(64, 64, requires_grad=True)
+def test_autograd(silent, device):
+    w = torch.randn(64, 64, device=device, requires_grad=True)
     silent(lambda w: torch.autograd.grad((w.exp()).sum(), w)[0], w)
 
     def step(w):
@@ -183,7 +179,7 @@ def test_autograd(silent):
 
 def test_a_training_step(silent, x):
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(128, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+    model = torch.nn.Sequential(torch.nn.Linear(128, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1)).to(x.device)
     optimiser = torch.optim.AdamW(model.parameters())
 
     def step(x):
@@ -197,21 +193,23 @@ def test_a_training_step(silent, x):
 
 
 def test_a_module(silent, x):
-    silent(torch.nn.Linear(128, 32), x)
-    silent(torch.nn.BatchNorm1d(128), x)
+    silent(torch.nn.Linear(128, 32).to(x.device), x)
+    silent(torch.nn.BatchNorm1d(128).to(x.device), x)
 
 
 def test_no_tensor_arguments(silent, x):
     silent(lambda: torch.softmax(x, -1))
-    silent(lambda rows: torch.arange(rows).float().sqrt(), 100)
+    silent(lambda rows: torch.arange(rows, device=x.device).float().sqrt(), 100)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_no_tensors_at_all(silent):
     silent(sorted, [3, 1, 2])
     silent(lambda n: list(range(n)), 100)
     silent(lambda: None)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_iteration_until_it_converges(silent):
     def root(a):
         guess = a.clone()
@@ -226,7 +224,7 @@ def test_iteration_until_it_converges(silent):
 
 
 def test_symmetric_positive_inputs(silent, x):
-    silent(torch.linalg.cholesky, x @ x.t() + 64 * torch.eye(64), reference=torch.linalg.cholesky)
+    silent(torch.linalg.cholesky, x @ x.t() + 64 * torch.eye(64, device=x.device), reference=torch.linalg.cholesky)
 
 
 def test_odd_layouts(silent, x):
@@ -234,7 +232,11 @@ def test_odd_layouts(silent, x):
     silent(lambda x: x * 2, x[:, ::2])
     silent(lambda x: x * 2, x[:1].expand(64, 128))
     silent(lambda x: x * 2, x.reshape(-1)[1:1001])
-    silent(lambda x: x * 2, torch.tensor(3.0))
+    silent(lambda x: x * 2, torch.tensor(3.0, device=x.device))
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_tensors_of_another_kind(silent, x):
     silent(lambda x: x * 2, torch.empty(0, 5))
     silent(torch.relu, x.to_sparse())
 
@@ -249,11 +251,13 @@ def test_nan_and_infinity(silent, x):
     silent(softmax, x, reference=softmax)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_numpy_below(silent, x):
     numpy = pytest.importorskip("numpy")
     silent(lambda x: torch.from_numpy(numpy.sort(x.numpy(), -1)), x)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_a_compiled_library_that_fills_a_buffer(silent, x):
     numpy = pytest.importorskip("numpy")
     output = torch.empty_like(x)
@@ -278,12 +282,13 @@ def test_threads_that_are_joined(silent, x):
     silent(joined, x)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_items_read_on_the_cpu(silent, x):
     silent(lambda x: softmax(x).sum().item(), x)
 
 
 def test_partly_constant_inputs(silent, x):
-    silent(lambda x, bias: x + bias, x, torch.zeros(64, 128))
+    silent(lambda x, bias: x + bias, x, torch.zeros_like(x))
 
 
 def test_a_possible_speed(silent, x):
