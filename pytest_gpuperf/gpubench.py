@@ -67,8 +67,20 @@ class BenchResult:
     """What the checks found: reasons to doubt the figures, each with `check`, `seen`, `why`, `remedy` and `line`."""
     kernels: tuple[KernelUse, ...] | None
     """The kernels, copies and memsets of one call, the longest first; None where they were not recorded."""
+    peak_reserved_bytes: int | None
+    """What the device's allocator took for one call, in whole blocks."""
+    launch_bound: bool
+    """Whether the host takes longer to dispatch a call than the device to run it."""
     terabytes_per_second: float | None
+    """The stated bytes_moved in the mean time."""
     teraflops_per_second: float | None
+    """The stated flops in the mean time."""
+    ceiling_share: float | None
+    """The least time that this machine's ceilings allow over the mean: 1 is the speed of light."""
+    bound: str
+    """Which ceiling that is: `memory`, `compute`, or empty where none applies."""
+    ceiling: str
+    """The ceiling in words: `4.27 TB/s copied`, `797 TFLOP/s bf16`."""
     record: RunRecord = field(repr=False)
     raw: Trials = field(repr=False)
 
