@@ -108,6 +108,15 @@ def _keep_benchmarks_only(config: pytest.Config, items: list[pytest.Item]) -> No
         items[:] = kept
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Show the failure of a benchmark as that of its test."""
+    if call.excinfo is not None and is_benchmark(item) and not item.config.getoption("fulltrace"):
+        from pytest_gpuperf.session.tracebacks import without_own_frames
+
+        call.excinfo = without_own_frames(call.excinfo)
+
+
 @pytest.fixture
 def gpubench(request: pytest.FixtureRequest) -> GpuBench:
     """Call a function and return its output; with --gpuperf also time it and compare it with the stored baseline."""
