@@ -1,4 +1,4 @@
-"""Runs one callable through the checks as a measuring session does, with few trials; on the GPU too where there is one."""
+"""Runs one callable through the checks as a measuring session does, with few trials; on a GPU too, if there is one."""
 
 from __future__ import annotations
 
@@ -103,10 +103,12 @@ def on_cpu(device: str) -> None:
 
 
 @pytest.fixture
-def inspected(backend: Backend) -> Inspect:
+def inspected(backend: Backend, record_property: Callable[[str, object], None]) -> Inspect:
     """Return what inspects a callable on the device."""
 
     def run(fn: Callable[..., Any], *args: Any, **options: Any) -> Inspected:
-        return run_inspected(backend, fn, args, **options)
+        found = run_inspected(backend, fn, args, **options)
+        record_property("check_seconds", found.seconds)
+        return found
 
     return run
