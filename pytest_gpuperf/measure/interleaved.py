@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from statistics import median
@@ -28,7 +28,7 @@ TRIALS_A_ROUND = 10
 """Enough for a median that one disturbed trial does not move, and few enough for rounds to follow each other fast."""
 
 Contender = tuple[Callable[..., Any], Plan]
-LogTimes = Mapping[int, float]
+LogTimes = dict[int, float]
 """Log of the median trial in microseconds, by the number of the round."""
 
 
@@ -37,7 +37,7 @@ class Interleaved:
     """The measurements of all contenders, in the order given, and their rounds."""
 
     measurements: tuple[Measurement, ...]
-    rounds: tuple[LogTimes, ...]
+    log_times: tuple[LogTimes, ...]
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Lane:
         left = fixed - sum(len(batch.times_us) for batch in self.batches.values())
         return min(left, TRIALS_A_ROUND, max(1, fixed // LEAST_ROUNDS))
 
-    def log_times(self) -> dict[int, float]:
+    def log_times(self) -> LogTimes:
         """Return the log of each round's median trial."""
         medians = {number: median(batch.times_us) for number, batch in self.batches.items()}
         return {number: math.log(time_us) for number, time_us in medians.items() if time_us > 0.0}
@@ -85,11 +85,12 @@ def measure_interleaved(contenders: Sequence[Contender], backend: Backend, *, se
     lanes = _lanes(contenders, backend)
     with collection_paused():
         for lane in lanes:
-            with failures_noted(lane.plan, backend):
+            with failures_noted(lane.plan, backend), lane.plan.annotate(f"prepare {lane.plan.benchmark.label}"):
                 prepare(lane.timer, lane.target, backend)
                 warm_up(lane.timer, lane.target, lane.plan.settings.warmup, backend.warmup, backend.now_us)
         rounds = _Rounds(lanes, backend, random.Random(seed))
-        rounds.run()
+        with lanes[0].plan.annotate("interleaved trials"):
+            rounds.run()
         peaks_bytes = [_peak_memory_bytes(lane, backend) for lane in lanes]
     samplings = [rounds.sampling(lane) for lane in lanes]
     return Interleaved(
@@ -97,7 +98,7 @@ def measure_interleaved(contenders: Sequence[Contender], backend: Backend, *, se
             measurement_of(sampling, lane.timer, lane.plan, peak_bytes)
             for sampling, lane, peak_bytes in zip(samplings, lanes, peaks_bytes, strict=True)
         ),
-        rounds=tuple(lane.log_times() for lane in lanes),
+        log_times=tuple(lane.log_times() for lane in lanes),
     )
 
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
 
 from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.checks.inspection import Inspected
-from pytest_gpuperf.gpubench import BenchmarkCall, BenchResult
+from pytest_gpuperf.gpubench import BenchmarkCall, BenchResult, Together
 from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.backends.base import Backend, Timer
 from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.device_lock import exclusive
 from pytest_gpuperf.measure.errors import MeasureError, StickyDeviceError
 from pytest_gpuperf.measure.fingerprint import describe_arguments
+from pytest_gpuperf.measure.interleaved import measure_interleaved
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.measure import measure
 from pytest_gpuperf.measure.measurement import Measurement
@@ -115,6 +116,11 @@ class Bench:
         """Return what the allocator takes for one more call; fresh processes, which tell nobody, do not ask."""
         return None if self._options.fresh_role else self.backend.peak_reserved_bytes(target)
 
+    @property
+    def only_measures(self) -> bool:
+        """Whether this is a fresh process, which measures for a session and holds no claim of its tests."""
+        return self._options.fresh_role
+
     def measurer(self, item: pytest.Item, settings: BenchmarkSettings) -> ItemMeasurer:
         """Return what measures the calls of `item`."""
         return ItemMeasurer(self, stable_node_id(item), settings)
@@ -170,22 +176,46 @@ class ItemMeasurer:
 
     def measure(self, call: BenchmarkCall, watch: Watch) -> BenchResult:
         """Measure the call and keep the measurement for the verdict on this test."""
-        benchmark = BenchmarkId.of(self._node_id, call.name)
-        settings = self._resolved(benchmark)
-        tracing = self._bench.tracing
-        plan = Plan(
-            benchmark=benchmark,
+        plan = self._plan(call, self._resolved([call]))
+        traced = self._bench.tracing.each_trial(_bound(call))
+        with exclusive(self._bench.backend.lock_name):
+            return self._concluded(call, plan, watch, lambda: measure(traced, plan, self._bench.backend))
+
+    def measure_together(self, calls: Sequence[BenchmarkCall], watches: Sequence[Watch]) -> Together:
+        """Measure the calls in turn and keep the measurements for the verdict on this test."""
+        settings = self._resolved(calls)
+        plans = [self._plan(call, settings) for call in calls]
+        contenders = [
+            (self._bench.tracing.each_trial(_bound(call)), plan) for call, plan in zip(calls, plans, strict=True)
+        ]
+        with exclusive(self._bench.backend.lock_name):
+            found = measure_interleaved(contenders, self._bench.backend)
+            # The checks' calls come after the rounds: what one of them counts in between may be another's.
+            results = tuple(
+                self._concluded(call, plan, watch, functools.partial(_as_it_is, measurement))
+                for call, plan, watch, measurement in zip(calls, plans, watches, found.measurements, strict=True)
+            )
+        return Together(results=results, log_times=found.log_times, binding=not self._bench.only_measures)
+
+    def _plan(self, call: BenchmarkCall, settings: BenchmarkSettings) -> Plan:
+        return Plan(
+            benchmark=BenchmarkId.of(self._node_id, call.name),
             settings=settings,
             workload=_workload(call),
             setup=call.setup,
             timer=self._bench.timer_for(settings),
-            annotate=tracing.range,
+            annotate=self._bench.tracing.range,
         )
-        bound = _bound(call)
-        with exclusive(self._bench.backend.lock_name), tracing.range(benchmark.label):
-            measurement, inspected = watch.around(lambda: measure(tracing.each_trial(bound), plan, self._bench.backend))
-            tracing.profile(benchmark, Target(bound, call.setup))
-            judged = self._bench.limits.judge(measurement, settings, lambda: self._measured_again(bound, plan))
+
+    def _concluded(
+        self, call: BenchmarkCall, plan: Plan, watch: Watch, measuring: Callable[[], Measurement]
+    ) -> BenchResult:
+        """Measure, look at what was measured, and keep it."""
+        bound, tracing = _bound(call), self._bench.tracing
+        with tracing.range(plan.benchmark.label):
+            measurement, inspected = watch.around(measuring)
+            tracing.profile(plan.benchmark, Target(bound, call.setup))
+            judged = self._bench.limits.judge(measurement, plan.settings, lambda: self._measured_again(bound, plan))
             peak_reserved_bytes = self._bench.peak_reserved_bytes(Target(bound, call.setup))
         measurement = judged.measurement
         inspected = replace(inspected, findings=(*inspected.findings, *judged.findings))
@@ -194,7 +224,7 @@ class ItemMeasurer:
         self._bench.add(
             self._node_id,
             Measured(
-                benchmark=benchmark,
+                benchmark=plan.benchmark,
                 settings=self._settings,
                 identity=measurement.identity,
                 record=measurement.record,
@@ -209,11 +239,17 @@ class ItemMeasurer:
     def _measured_again(self, bound: Callable[..., object], plan: Plan) -> Measurement:
         return measure(bound, replace(plan, timer=self._bench.timer_for(plan.settings)), self._bench.backend)
 
-    def _resolved(self, benchmark: BenchmarkId) -> BenchmarkSettings:
-        # Like is compared with like: what `auto` chose for the baseline is chosen again.
-        if self._settings.timer == "auto" and (stored := self._bench.stored_timer(benchmark)) is not None:
-            return replace(self._settings, timer=stored)  # type: ignore[arg-type]
+    def _resolved(self, calls: Sequence[BenchmarkCall]) -> BenchmarkSettings:
+        """Return the settings that the calls share."""
+        # Like is compared with like: what `auto` chose for the baseline is chosen again, where that was one choice.
+        stored = {self._bench.stored_timer(BenchmarkId.of(self._node_id, call.name)) for call in calls} - {None}
+        if self._settings.timer == "auto" and len(stored) == 1:
+            return replace(self._settings, timer=stored.pop())  # type: ignore[arg-type]
         return self._settings
+
+
+def _as_it_is(measurement: Measurement) -> Measurement:
+    return measurement
 
 
 def _bound(call: BenchmarkCall) -> Callable[..., object]:
@@ -222,8 +258,9 @@ def _bound(call: BenchmarkCall) -> Callable[..., object]:
 
 def _workload(call: BenchmarkCall) -> Workload:
     args, kwargs = (call.args, call.kwargs) if call.setup is None else call.setup()
+    arguments = describe_arguments(args, kwargs)
     return Workload(
-        arguments=describe_arguments(args, kwargs),
+        arguments=arguments if call.mode == "forward" else f"{call.mode} of {arguments}",
         bytes_moved=None if call.bytes_moved is None else float(call.bytes_moved),
         flops=None if call.flops is None else float(call.flops),
     )

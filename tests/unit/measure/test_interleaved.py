@@ -18,7 +18,7 @@ def advancing(fake, time_us):
 
 
 def log_ratios(interleaved):
-    first, second = interleaved.rounds
+    first, second = interleaved.log_times
     return [second[number] - first[number] for number in first]
 
 
@@ -33,15 +33,15 @@ def test_each_contender_is_measured_like_alone_and_in_the_order_given(still, pla
     assert [one.record.mean_us for one in found.measurements] == pytest.approx([40.0, 60.0])
     assert [one.record.trials for one in found.measurements] == [120, 120]
     assert all(one.identity.timer == "events, scripted" for one in found.measurements)
-    assert len(found.rounds[0]) == len(found.rounds[1]) == LEAST_ROUNDS
+    assert len(found.log_times[0]) == len(found.log_times[1]) == LEAST_ROUNDS
     assert log_ratios(found) == pytest.approx([math.log(1.5)] * LEAST_ROUNDS)
 
 
 def test_drift_hits_all_alike(plan):
     fake = FakeBackend(run=1, between_run_sd=0.0, trial_sd=0.001, clock_ghz=lambda batch: 1.7 - 0.002 * batch)
     found = measure_interleaved([(advancing(fake, 100.0), plan()), (advancing(fake, 100.0), plan())], fake, seed=1)
-    first_round, last_round = min(found.rounds[0]), max(found.rounds[0])
-    assert found.rounds[0][last_round] - found.rounds[0][first_round] > 0.02
+    first_round, last_round = min(found.log_times[0]), max(found.log_times[0])
+    assert found.log_times[0][last_round] - found.log_times[0][first_round] > 0.02
     assert fmean(log_ratios(found)) == pytest.approx(0.0, abs=0.002)
 
 
@@ -66,14 +66,14 @@ def test_rounds_go_on_until_the_ratio_is_precise(plan):
     coarse = [(advancing(fake, 200.0), plan(min_effect=0.2)), (advancing(fake, 200.0), plan(min_effect=0.2))]
     fine = [(advancing(fake, 200.0), plan(min_effect=0.01)), (advancing(fake, 200.0), plan(min_effect=0.01))]
     few, many = measure_interleaved(coarse, fake), measure_interleaved(fine, fake)
-    assert len(few.rounds[0]) == LEAST_ROUNDS
-    assert len(many.rounds[0]) > 3 * LEAST_ROUNDS
+    assert len(few.log_times[0]) == LEAST_ROUNDS
+    assert len(many.log_times[0]) > 3 * LEAST_ROUNDS
 
 
 def test_time_runs_out_for_all_at_once(plan):
     fake = FakeBackend(run=1, trial_sd=0.2)
     found = measure_interleaved([(advancing(fake, 1e4), plan(max_time=0.5)) for _ in range(3)], fake)
-    (rounds,) = {len(rounds) for rounds in found.rounds}
+    (rounds,) = {len(rounds) for rounds in found.log_times}
     assert rounds in (5, 6)
     assert [one.record.trials for one in found.measurements] == [rounds * 10] * 3
 
@@ -83,7 +83,7 @@ def test_a_fixed_number_of_trials_is_exact(still, plan, trials, rounds):
     contenders = [(advancing(still, 5.0), plan(trials=trials)), (advancing(still, 9.0), plan(trials=trials))]
     found = measure_interleaved(contenders, still)
     assert [one.record.trials for one in found.measurements] == [trials, trials]
-    assert [len(lane) for lane in found.rounds] == [rounds, rounds]
+    assert [len(lane) for lane in found.log_times] == [rounds, rounds]
 
 
 def test_all_are_timed_by_the_timer_of_the_first(still, plan):
@@ -103,7 +103,7 @@ def test_throttled_rounds_are_taken_again_from_all(plan):
     fake = FakeBackend(run=1, throttled_readings={1})
     found = measure_interleaved([(advancing(fake, 50.0), plan(trials=50)) for _ in range(2)], fake)
     assert [one.record.trials for one in found.measurements] == [50, 50]
-    assert found.rounds[0].keys() == found.rounds[1].keys()
+    assert found.log_times[0].keys() == found.log_times[1].keys()
     assert all(UNSTABLE_NOTE not in one.record.notes for one in found.measurements)
 
 
@@ -157,5 +157,5 @@ def test_a_failure_is_noted_and_goes_through(still, plan):
 def test_on_the_cpu(plan):
     contenders = [(lambda: sum(range(2000)), plan(max_time=0.1)) for _ in range(2)]
     found = measure_interleaved(contenders, CpuBackend())
-    assert all(len(rounds) >= 1 for rounds in found.rounds)
+    assert all(len(rounds) >= 1 for rounds in found.log_times)
     assert all(median(one.trials.times_us) > 0 for one in found.measurements)
