@@ -22,7 +22,7 @@ from pytest_gpuperf.session.findings import Finding, Look
 from pytest_gpuperf.session.ledger import Ledger, Selection
 from pytest_gpuperf.session.rounds import with_runs
 from pytest_gpuperf.session.selection import session_account, sort_unmeasured
-from pytest_gpuperf.session.storing import Storing, session_info
+from pytest_gpuperf.session.storing import Storing, session_info, storable_verdicts
 from pytest_gpuperf.session.testing import Held
 from pytest_gpuperf.store.errors import StoreError
 from pytest_gpuperf.store.schema import Entry, SessionRecord
@@ -148,10 +148,7 @@ class Closing:
             return False
         if not self._settings.gate:
             return True
-        extends = self._settings.extend_baseline is not None
-        return finding.look is Look.FASTER or finding.outcome.decision.verdict in (
-            ("new", "improved", "unchanged") if extends else ("new", "improved")
-        )
+        return finding.look is Look.FASTER or finding.outcome.decision.verdict in storable_verdicts(self._settings)
 
     def _take(self, wanted: Mapping[str, Finding], rounds: int, *, why: str) -> None:
         node_ids = list(dict.fromkeys(self._ledger.node_ids[key] for key in wanted))

@@ -14,11 +14,22 @@ from pytest_gpuperf.compare.identity import incomparability
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.session.context import Context
 from pytest_gpuperf.session.findings import Finding
+from pytest_gpuperf.settings import SessionSettings
 from pytest_gpuperf.store import baselines
 from pytest_gpuperf.store.errors import StoreError
 from pytest_gpuperf.store.schema import Baseline, Entry, SessionInfo
 
 GIT_TIMEOUT_SECONDS = 10
+
+
+def storable_verdicts(settings: SessionSettings) -> tuple[str, ...]:
+    """Return the verdicts whose entries a gate stores.
+
+    Where an unchanged entry were to replace the very one that it was compared with, slowdowns under `min_effect` would
+    add up, one session after another. Added to it, or stored in another baseline, it does no such harm.
+    """
+    replaces_its_own_measure = settings.extend_baseline is None and settings.stored_name == settings.baseline
+    return ("new", "improved") if replaces_its_own_measure else ("new", "improved", "unchanged")
 
 
 class Storing:
@@ -72,10 +83,7 @@ class Storing:
                 return f"not comparable with the entry it would extend ({why})"
         if not self._settings.gate:
             return ""
-        if verdict == "unchanged" and self._settings.extend_baseline is None:
-            # Replacing an unchanged entry would let slowdowns under min_effect add up, one session after another.
-            return "unchanged: the entry stays as it is"
-        return "" if verdict in ("new", "improved", "unchanged") else f"{verdict}: the entry stays as it is"
+        return "" if verdict in storable_verdicts(self._settings) else f"{verdict}: the entry stays as it is"
 
     def _entry(self, finding: Finding) -> Entry:
         outcome = finding.outcome
