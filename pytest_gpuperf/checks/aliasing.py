@@ -23,8 +23,7 @@ def _look(evidence: Evidence) -> Iterator[str]:
     if evidence.subject.works_in_place or not evidence.arguments:
         return
     arguments = {name: storage_of(tensor) for name, tensor in evidence.arguments.items()}
-    outputs = [storage_of(t) for t in evidence.outputs(evidence.repeated.output) if t.numel()]
-    owners = owner(outputs, arguments)
+    owners = owner(evidence.repeated.memory, arguments)
     if owners and not evidence.changed:
         yield f"the output is a view of {owners}, which the call leaves as it is"
 
@@ -34,7 +33,7 @@ def _of_reference(evidence: Evidence) -> Iterator[str]:
     if subject.reference is None or subject.reference is subject.fn:
         return
     arguments = {storage_of(tensor) for tensor in evidence.arguments.values()}
-    if (first.expected_memory - arguments) & {storage_of(t) for t in evidence.outputs(first.output)}:
+    if (set(first.expected_memory) - arguments) & set(first.memory):
         yield "the output is in the memory of the reference's output"
 
 

@@ -7,18 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget
 from pytest_gpuperf.checks.ceilings import Ceilings
 from pytest_gpuperf.checks.launches import Observed
-from pytest_gpuperf.checks.memory import poison_freed, reserve_memory
+from pytest_gpuperf.checks.memory import is_poison, poison_freed, reserve_memory
 from pytest_gpuperf.checks.subject import SYNC, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
 from pytest_gpuperf.checks.watching import Watcher
 from pytest_gpuperf.measure.samples import RunRecord
 
+T = TypeVar("T")
 LATE_S = 0.005
 """How long to wait for work that goes on after a call has returned."""
 
@@ -29,8 +30,9 @@ class FirstCall:
 
     output: Any = None
     samples: tuple[Any, ...] = ()
-    """Of the output, taken before anything else was called: later calls may reuse its memory."""
-    expected_memory: frozenset[tuple[str, int]] = frozenset()
+    memory: tuple[tuple[str, int], ...] = ()
+    """Where the output's tensors are."""
+    expected_memory: tuple[tuple[str, int], ...] = ()
     """Where the reference's output for the same inputs was."""
     expected_samples: tuple[Any, ...] = ()
     reference_s: float | None = None
@@ -77,12 +79,30 @@ class FreshCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoisonedCall:
-    """A call that found only poison in the memory it was given; its output when it returned, and a moment later."""
+    """A call that found only poison in the memory it was given."""
 
-    at_return: tuple[Any, ...]
-    late: tuple[Any, ...]
+    unwritten: tuple[tuple[int, int], ...]
+    """(elements that show poison and do not without it, all elements) of each floating output, in their order."""
+    is_late: bool
+    """Whether the output went on changing after the call had returned."""
     left_running: tuple[str, ...]
     """Names of the threads that it started and left behind."""
+
+
+def once(gather: Callable[[Evidence], T]) -> functools.cached_property[T]:
+    """Make a property that is gathered once, even if that fails: what fails once would fail again, and costs time."""
+
+    @functools.wraps(gather)
+    def gathered(evidence: Evidence) -> T:
+        if (failure := evidence.failures.get(gather.__name__)) is not None:
+            raise failure
+        try:
+            return gather(evidence)
+        except Exception as error:
+            evidence.failures[gather.__name__] = error
+            raise
+
+    return functools.cached_property(gathered)
 
 
 class Evidence:
@@ -98,6 +118,8 @@ class Evidence:
         self.ceilings: Ceilings | None = None
         self.call_s = 0.0
         """What a call is expected to take."""
+        self.failures: dict[str, Exception] = {}
+        """What kept something from being gathered, by its name."""
         self._budget = budget
 
     @property
@@ -119,33 +141,39 @@ class Evidence:
         has_none = self.torch is None or subject.setup is not None
         return {} if has_none else self.named(subject.args, subject.kwargs)
 
-    @functools.cached_property
+    @once
     def repeated(self) -> Observed:
         """One more call on the benchmark's own inputs, as the timed calls were."""
         return self.watch(self.bound(*self.subject.inputs()))
 
-    @functools.cached_property
+    @once
     def repeated_again(self) -> Observed:
         """And another one."""
         return self.watch(self.bound(*self.subject.inputs()))
 
-    @functools.cached_property
+    @once
     def poisoned(self) -> PoisonedCall:
         """A call on the benchmark's own inputs after memory of its outputs' sizes was freed full of poison."""
-        outputs = self.outputs(self.repeated.output)
+        usual = self.outputs(self.bound(*self.subject.inputs())())
+        self.reserve_bytes(4 * tensors.size_bytes(usual))
+        self.reserve(2, LATE_S)
+        usual_poison = self._poison_in(usual)
         call = self.bound(*self.subject.inputs())
-        self.reserve_bytes(4 * tensors.size_bytes(outputs))
-        self.reserve(1, LATE_S)
         threads = set(threading.enumerate())
-        poison_freed(outputs, self.torch)
+        poison_freed(usual, self.torch)
         output = self.outputs(call())
         at_return = tuple(tensor.detach().clone() for tensor in output)
         left_running = tuple(thread.name for thread in threading.enumerate() if thread not in threads)
         time.sleep(LATE_S)
         self.watcher.synchronize()
-        return PoisonedCall(at_return=at_return, late=output, left_running=left_running)
+        seen = zip(self._poison_in(output), usual_poison, output, strict=False)
+        return PoisonedCall(
+            unwritten=tuple((max(0, now - before), tensor.numel()) for now, before, tensor in seen),
+            is_late=not all(tensors.same_bits(*pair, self.torch) for pair in zip(at_return, output, strict=True)),
+            left_running=left_running,
+        )
 
-    @functools.cached_property
+    @once
     def fresh(self) -> FreshCall:
         """A call on fresh values in fresh buffers, the benchmark's own being kept alive."""
         args, kwargs = self.inputs(change=self.refilled(tensors.FRESH_SCALE))
@@ -155,7 +183,7 @@ class Evidence:
         changed = tuple(name for name, t in given.items() if not tensors.same_bits(t, before[name], self.torch))
         return FreshCall(args=args, kwargs=kwargs, before=before, after=given, changed=changed, observed=observed)
 
-    @functools.cached_property
+    @once
     def fresh_again(self) -> Observed:
         """The same call once more, on the same buffers."""
         return self.watch(self.bound(self.fresh.args, self.fresh.kwargs))
@@ -165,7 +193,7 @@ class Evidence:
         """The names of the arguments that a call writes to."""
         return self.fresh.changed
 
-    @functools.cached_property
+    @once
     def waits(self) -> Waits:
         """What makes the host wait within one call; on a CPU only if asked for, since nothing is hidden there."""
         if not self.on_gpu and SYNC not in self.subject.extra_checks:
@@ -181,7 +209,7 @@ class Evidence:
         # The outputs themselves would be in the way of what is measured.
         self.early = Early(observed=replace(first, output=None), again=replace(again, output=None), sums=sums)
 
-    @functools.cached_property
+    @once
     def revisited(self) -> Observed:
         """A call on the values of the early calls, after the timed region."""
         return self._call_on_early_values()
@@ -195,7 +223,7 @@ class Evidence:
         start_s = time.perf_counter()
         observed = self.watcher.watch(call)
         self.call_s = max(self.call_s, time.perf_counter() - start_s - self.watcher.call_s)
-        return replace(observed, samples=self.samples(observed.output))
+        return replace(observed, samples=self.samples(observed.output), memory=self.memory(observed.output))
 
     def bound(self, args: Any, kwargs: Mapping[str, Any]) -> Callable[[], Any]:
         """Return the callable with these inputs."""
@@ -235,6 +263,13 @@ class Evidence:
     def samples(self, output: Any) -> tuple[Any, ...]:
         """Return a sample of each floating tensor of an output."""
         return tuple(tensors.sample(t, self.torch) for t in self.outputs(output) if tensors.is_floating(t))
+
+    def memory(self, output: Any) -> tuple[tuple[str, int], ...]:
+        """Return where the tensors of an output are, empty ones left out."""
+        return tuple(tensors.storage_of(tensor) for tensor in self.outputs(output) if tensor.numel())
+
+    def _poison_in(self, outputs: tuple[Any, ...]) -> list[int]:
+        return [int(is_poison(t, self.torch).sum()) if tensors.is_floating(t) else 0 for t in outputs]
 
     def sums(self) -> dict[str, int]:
         """Return checksums of the benchmark's own tensor arguments."""

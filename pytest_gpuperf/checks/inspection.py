@@ -19,11 +19,10 @@ from pytest_gpuperf.checks.compiling import Compilations
 from pytest_gpuperf.checks.evidence import Evidence, FirstCall, Timed
 from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.checks.kernel_list import stored_names
-from pytest_gpuperf.checks.launches import KernelUse, kernel_uses
+from pytest_gpuperf.checks.launches import KernelUse, Launch, kernel_uses
 from pytest_gpuperf.checks.patched import patched_functions
 from pytest_gpuperf.checks.registry import WITH_TENSORS, WITHOUT_TENSORS
 from pytest_gpuperf.checks.subject import Subject
-from pytest_gpuperf.checks.tensors import storage_of
 from pytest_gpuperf.checks.watching import watcher_for
 from pytest_gpuperf.measure.errors import first_line
 from pytest_gpuperf.measure.samples import RunRecord
@@ -63,7 +62,8 @@ class Inspection:
         self._allowed = allowed
         self._budget = budget or Budget()
         self._compilations = Compilations()
-        self._notes: list[str] = []
+        self._left_out: dict[str, list[str]] = {}
+        """Names of checks that came to nothing, by the reason."""
         self._broke_off: Exception | None = None
         self._start_s = 0.0
         self._first_s = 0.0
@@ -91,7 +91,8 @@ class Inspection:
                 evidence.first,
                 output=output,
                 samples=samples,
-                expected_memory=frozenset(storage_of(t) for t in evidence.outputs(expected) if t.numel()),
+                memory=evidence.memory(output),
+                expected_memory=evidence.memory(expected),
                 expected_samples=expected_samples,
             )
 
@@ -119,16 +120,23 @@ class Inspection:
         if evidence.has_tensors:
             self._warm_up()
             with self._guarded("kernels"):
-                launches = evidence.repeated.launches if evidence.on_gpu else None
+                launches = self._launches()
             findings += self._findings_of(WITH_TENSORS)
         return Inspected(
             findings=tuple(findings),
-            notes=tuple(dict.fromkeys(self._notes)),
+            notes=tuple(f"checks came to nothing ({why}): {', '.join(names)}" for why, names in self._left_out.items()),
             kernels=None if launches is None else kernel_uses(launches),
             kernel_names=None if launches is None else stored_names(launches),
             broke_off=self._broke_off,
             seconds=self._budget.spent_s,
         )
+
+    def _launches(self) -> tuple[Launch, ...] | None:
+        """Return what a call launches; None where two calls differ, or the profiler saw nothing."""
+        evidence = self._evidence
+        if not evidence.on_gpu or evidence.repeated.names != evidence.repeated_again.names:
+            return None
+        return evidence.repeated.launches or None
 
     def _note_start(self) -> None:
         evidence = self._evidence
@@ -161,7 +169,12 @@ class Inspection:
             try:
                 yield
             except OutOfTimeError:
-                self._notes.append(f"check {check} was left out: it would take too long here")
+                self._leave_out(check, "no time for more calls")
             except Exception as error:
                 self._broke_off = error
-                self._notes.append(f"check {check} failed itself: {first_line(error)}")
+                self._leave_out(check, f"failed: {first_line(error)}")
+
+    def _leave_out(self, check: str, reason: str) -> None:
+        names = self._left_out.setdefault(reason, [])
+        if check not in names:
+            names.append(check)

@@ -11,8 +11,9 @@ from pytest_gpuperf.checks.launches import Launch
 
 NAME_LIMIT_CHARACTERS = 120
 LIST_LIMIT = 256
-COMMON_PARTS = r"^void |\(anonymous namespace\)::|at::native::|<unnamed>::|\((?!anonymous)[^()]*\)$"
-"""What all C++ kernels have in their names: return type, namespaces, parameters."""
+PARAMETERS = r"^void (.*?)\((?!anonymous)[^()]*\)$"
+NAMESPACES = r"^void |\(anonymous namespace\)::|at::native::|<unnamed>::"
+"""What is the same in all names of C++ kernels: the return type before them, parameters, namespaces."""
 
 
 def stored_names(launches: Sequence[Launch]) -> tuple[str, ...]:
@@ -28,7 +29,7 @@ def stored_names(launches: Sequence[Launch]) -> tuple[str, ...]:
 
 def short_name(name: str) -> str:
     """Drop what all C++ kernels have in their names, and the middle of what is still too long, told by a digest."""
-    plain = re.sub(COMMON_PARTS, "", name).strip() or name
+    plain = re.sub(NAMESPACES, "", re.sub(PARAMETERS, r"\1", name))
     if len(plain) <= NAME_LIMIT_CHARACTERS:
         return plain
     digest = hashlib.sha256(plain.encode()).hexdigest()[:8]

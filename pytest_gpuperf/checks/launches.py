@@ -40,7 +40,9 @@ class Observed:
     output: Any
     launches: tuple[Launch, ...]
     samples: tuple[Any, ...] = ()
-    """Of the output's floating tensors, taken before anything else was called."""
+    """Of the output's floating tensors, taken before anything else was called: later calls may reuse their memory."""
+    memory: tuple[tuple[str, int], ...] = ()
+    """Where the output's tensors are."""
 
     @property
     def names(self) -> Counter[str]:

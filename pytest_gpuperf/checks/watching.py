@@ -13,6 +13,7 @@ from pytest_gpuperf.checks.launches import Launch, Observed
 CPU_CALL_S = 0.005
 """What watching adds to a call, generously."""
 CUDA_CALL_S = 0.02
+WAKING_CYCLES = 50_000_000
 NO_WORK = re.compile(r"aten\.(new_)?empty|aten\._local_scalar_dense|prim\.")
 
 
@@ -114,6 +115,9 @@ class CudaWatcher:
         CudaWatcher.is_warm = True
         probe = self._torch.zeros(1, device=f"cuda:{self._index}")
         self.watch(lambda: probe.add_(1))
+        # The clocks may have gone down meanwhile, and kernels are timed next.
+        self._torch.cuda._sleep(WAKING_CYCLES)
+        self.synchronize()
 
     def watch(self, call: Callable[[], Any]) -> Observed:
         """Make the call under the profiler and wait for the whole device, every stream of it."""
