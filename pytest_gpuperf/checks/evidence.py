@@ -154,9 +154,9 @@ class Evidence:
     @once
     def poisoned(self) -> PoisonedCall:
         """A call on the benchmark's own inputs after memory of its outputs' sizes was freed full of poison."""
+        self.reserve(2, LATE_S)
         usual = self.outputs(self.bound(*self.subject.inputs())())
         self.reserve_bytes(4 * tensors.size_bytes(usual))
-        self.reserve(2, LATE_S)
         usual_poison = self._poison_in(usual)
         call = self.bound(*self.subject.inputs())
         threads = set(threading.enumerate())

@@ -33,6 +33,7 @@ def _drifted(evidence: Evidence) -> bool:
     now = evidence.revisited.samples
     if early.sums != evidence.sums() or not apart(early.observed.samples, now, torch):
         return False
+    evidence.reserve(1)
     again = evidence.samples(evidence.bound(*evidence.inputs(change=evidence.refilled(EARLY_SCALE)))())
     return not apart(now, again, torch)
 

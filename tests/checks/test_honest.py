@@ -306,4 +306,4 @@ def test_a_function_that_refuses_other_inputs_is_not_blamed(inspected, x):
     known = x.data_ptr()
     found = inspected(choosy, x)
     assert found.findings == ()
-    assert any("failed itself: ValueError: other memory than I know" in note for note in found.notes)
+    assert any("failed: ValueError: other memory than I know" in note for note in found.notes)
