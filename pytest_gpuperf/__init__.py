@@ -7,12 +7,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_gpuperf.compare.pairs import PairedRatio as PairedRatio
+    from pytest_gpuperf.compare.scaling import ScalingFit as ScalingFit
+    from pytest_gpuperf.comparison import BenchComparison as BenchComparison
     from pytest_gpuperf.gpubench import BenchResult as BenchResult
     from pytest_gpuperf.gpubench import GpuBench as GpuBench
+    from pytest_gpuperf.sweep import BenchSweep as BenchSweep
+    from pytest_gpuperf.sweep import SweepPoint as SweepPoint
 
     perf: pytest.MarkDecorator
 
-__all__ = ["BenchResult", "GpuBench", "perf"]
+__all__ = [
+    "BenchComparison",
+    "BenchResult",
+    "BenchSweep",
+    "GpuBench",
+    "PairedRatio",
+    "ScalingFit",
+    "SweepPoint",
+    "perf",
+]
+
+_HOMES = {
+    "BenchComparison": "comparison",
+    "BenchResult": "gpubench",
+    "BenchSweep": "sweep",
+    "GpuBench": "gpubench",
+    "PairedRatio": "compare.pairs",
+    "ScalingFit": "compare.scaling",
+    "SweepPoint": "sweep",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -21,8 +45,8 @@ def __getattr__(name: str) -> Any:
         import pytest
 
         return pytest.mark.perf
-    if name in ("BenchResult", "GpuBench"):
-        from pytest_gpuperf import gpubench
+    if name in _HOMES:
+        import importlib
 
-        return getattr(gpubench, name)
+        return getattr(importlib.import_module(f"pytest_gpuperf.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-# Imported here, and so once: runs inside this process forget what they import, and torch cannot be imported twice.
+# Runs inside this process forget what they import, and neither torch nor what it imports late can be imported twice.
 torch = pytest.importorskip("torch")
+torch.testing.assert_close(torch.ones(1), torch.ones(1))
 
 PASSES = """
 import pytest
@@ -90,7 +91,8 @@ def test_passes_are_compared_and_swept(new_suite: Any) -> None:
             """
         ),
     )
-    new_suite.run("--gpuperf").assert_outcomes(passed=2)
-    new_suite.run("--gpuperf-save-baseline", "--gpuperf-runs=2").assert_outcomes(passed=2)
-    workloads = {label: entry.identity.workload.arguments for label, entry in new_suite.entries().items()}
-    assert workloads["test_suite.py::test_sweep (8)"] == "both of (float32[8]@cpu)"
+    new_suite.run("--gpuperf", "--gpuperf-json=figures.json").assert_outcomes(passed=2)
+    identities = [outcome["identity"] for outcome in new_suite.json("figures.json")["outcomes"]]
+    workloads = [identity["workload"]["arguments"] for identity in identities]
+    assert workloads[0].startswith("backward of ")
+    assert workloads[2:] == [f"both of float32[{size}]@cpu" for size in (8, 16, 32)]
