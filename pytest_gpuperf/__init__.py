@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from pytest_gpuperf.comparison import BenchComparison as BenchComparison
     from pytest_gpuperf.gpubench import BenchResult as BenchResult
     from pytest_gpuperf.gpubench import GpuBench as GpuBench
+    from pytest_gpuperf.measure.roofline import arithmetic_intensity as arithmetic_intensity
+    from pytest_gpuperf.measure.roofline import critical_batch as critical_batch
+    from pytest_gpuperf.measure.roofline import decode_attention_intensity as decode_attention_intensity
+    from pytest_gpuperf.measure.roofline import least_time_us as least_time_us
+    from pytest_gpuperf.measure.roofline import ridge_point as ridge_point
     from pytest_gpuperf.sweep import BenchSweep as BenchSweep
     from pytest_gpuperf.sweep import SweepPoint as SweepPoint
 
@@ -25,7 +30,12 @@ __all__ = [
     "PairedRatio",
     "ScalingFit",
     "SweepPoint",
+    "arithmetic_intensity",
+    "critical_batch",
+    "decode_attention_intensity",
+    "least_time_us",
     "perf",
+    "ridge_point",
 ]
 
 _HOMES = {
@@ -36,6 +46,11 @@ _HOMES = {
     "PairedRatio": "compare.pairs",
     "ScalingFit": "compare.scaling",
     "SweepPoint": "sweep",
+    "arithmetic_intensity": "measure.roofline",
+    "critical_batch": "measure.roofline",
+    "decode_attention_intensity": "measure.roofline",
+    "least_time_us": "measure.roofline",
+    "ridge_point": "measure.roofline",
 }
 
 

@@ -20,10 +20,12 @@ COMMANDS = {
     "rename": ("rename", "give a baseline's entries the new id of a renamed test"),
     "prune": ("prune", "remove entries from a baseline"),
     "calibrate": ("calibrate", "audit the verdicts on this machine: false alarms, and the smallest slowdown found"),
+    "doctor": ("doctor", "say whether this machine is fit for benchmarking, and what would make it so"),
 }
 _EPILOG = """exit codes:
   0  fine
-  1  a verdict that fails (compare: see --fail-on), or a gate that would cry wolf (calibrate)
+  1  a verdict that fails (compare: see --fail-on), a gate that would cry wolf (calibrate), or a machine
+     that is not fit (doctor)
   2  wrong usage, a file that cannot be used, or tests that fail (calibrate)
 
 'gpuperf COMMAND --help' tells more of each."""

@@ -27,6 +27,10 @@ CORE_TEMPERATURE = 0
 T = TypeVar("T")
 
 
+class NvmlAbsentError(Exception):
+    """There is no NVML, or it does not know the device."""
+
+
 class Nvml:
     """One device as NVML sees it; without NVML, everything reads as unknown and a note says why."""
 
@@ -67,6 +71,12 @@ class Nvml:
         version = self._ask(lambda n, _: n.nvmlSystemGetDriverVersion())
         return version.decode() if isinstance(version, bytes) else str(version or "")
 
+    def answer(self, question: Callable[[Any, Any], T]) -> T:
+        """Return the answer to a question to (library, device). Raises `NvmlAbsentError`, or what NVML raises."""
+        if self._library is None:
+            raise NvmlAbsentError(self.notes[0])
+        return question(self._library, self._handle)
+
     def _find(self, uuid: str) -> Any:
         """Return the handle of the device with this UUID, which torch tells without NVML's prefix."""
         known = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
@@ -87,6 +97,16 @@ class Nvml:
     def _remember(self, note: str) -> None:
         if note not in self.notes:
             self.notes = (*self.notes, note)
+
+
+def devices_seen(library: Any = None) -> int | None:
+    """Return how many GPUs the driver knows, whatever torch makes of them; None where NVML cannot be asked."""
+    try:
+        nvml = _import_pynvml() if library is None else library
+        nvml.nvmlInit()
+        return int(nvml.nvmlDeviceGetCount())
+    except Exception:
+        return None
 
 
 def _import_pynvml() -> Any:

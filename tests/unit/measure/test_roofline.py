@@ -80,3 +80,10 @@ def test_impossible_rates_are_refused(wrong):
         critical_batch(wrong, 1e12)
     with pytest.raises(ValueError, match="positive number"):
         least_time_us(flops=1.0, flops_per_s=wrong)
+
+
+def test_the_helpers_are_public():
+    import pytest_gpuperf
+
+    assert pytest_gpuperf.ridge_point is ridge_point
+    assert pytest_gpuperf.critical_batch is critical_batch

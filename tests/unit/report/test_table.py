@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_gpuperf import settings
 from pytest_gpuperf.compare.outcome import Outcome
+from pytest_gpuperf.measure.plan import Workload
 from pytest_gpuperf.report.columns import COLUMN_NAMES, COLUMNS
 from pytest_gpuperf.report.names import display_width
 from pytest_gpuperf.report.table import GROUPS, SORTS, results_table
@@ -87,7 +89,17 @@ def test_every_column_has_its_figure(make_outcome: Callable[..., Outcome]) -> No
         "ratio": "+10.0 %",
         "verdict": "unchanged",
         "share": "50.0 %",
+        "bandwidth": "-",
+        "compute": "-",
+        "bound": "-",
     }
+
+
+def test_rates_are_of_what_the_test_states(make_outcome: Callable[..., Outcome]) -> None:
+    outcome = make_outcome(mean_us=100.0)
+    workload = Workload(bytes_moved=3.6e8, flops=6e10)
+    stated = replace(outcome, identity=replace(outcome.identity, workload=workload), bound="compute")
+    assert [COLUMNS[name].cell(stated) for name in ("bandwidth", "compute", "bound")] == ["3.6", "600", "compute"]
 
 
 def _order(text: str) -> list[str]:
