@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import pytest
 
@@ -30,7 +31,7 @@ from pytest_gpuperf.options import Options
 from pytest_gpuperf.session.checking import Watch
 from pytest_gpuperf.session.limits import Judged, Limits
 from pytest_gpuperf.session.tracing import Tracing
-from pytest_gpuperf.settings import BenchmarkSettings
+from pytest_gpuperf.settings import BenchmarkSettings, TimerChoice
 
 StoredTimer = Callable[[BenchmarkId], str | None]
 """The timer that a benchmark's baseline was measured with, if it has one."""
@@ -241,9 +242,10 @@ class ItemMeasurer:
 
     def _resolved(self, calls: Sequence[BenchmarkCall]) -> BenchmarkSettings:
         """Return the settings that the calls share."""
-        # Like is compared with like: what `auto` chose for the baseline is chosen again, where that was one choice.
+        # Like is compared with like: what `auto` chose for the baseline is chosen again, where that was one choice, and
+        # one of ours: the timers of a hook are its own to choose, or gone.
         stored = {self._bench.stored_timer(BenchmarkId.of(self._node_id, call.name)) for call in calls} - {None}
-        if self._settings.timer == "auto" and len(stored) == 1:
+        if self._settings.timer == "auto" and len(stored) == 1 and stored <= set(get_args(TimerChoice)):
             return replace(self._settings, timer=stored.pop())  # type: ignore[arg-type]
         return self._settings
 
