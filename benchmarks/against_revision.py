@@ -1,0 +1,180 @@
+"""Does --gpuperf-against find what a commit made slower, and nothing else?
+
+    python benchmarks/against_revision.py [--runs 8] [--out benchmarks/results/against_revision.json]
+
+Makes a repository of the example kernels and the GeLU perf tests, and runs three comparisons with its previous commit:
+
+- slower: on a GPU the commit gives the Triton kernel 5 % more elements inside the same call; on a CPU, whose timings
+  are coarser, it has torch's GeLU done twice. Just that benchmark must fail.
+- unchanged: the commit changes a comment. Nothing may fail.
+- hidden: the slower commit again, with the kernels installed, so that both sides would run the same copy.
+  This must be refused, by the name of a module.
+
+Exits with 1 where a comparison does not end as it should.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from suite_runs import machine, pytest_arguments
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+TESTS = "perf/test_gelu.py"
+# What the `pytest` script does: it leaves the working directory off the import path, unlike `python -m pytest`.
+AS_SCRIPT = ["-c", "import sys; sys.path.pop(0); import pytest; sys.exit(pytest.console_main())"]
+SLOWER_ON_GPU = (TESTS, '"GPUPERF_EXAMPLE_EXTRA_WORK", "0"', '"GPUPERF_EXAMPLE_EXTRA_WORK", "0.05"')
+SLOWER_ON_CPU = (
+    "example_kernels/gelu/__init__.py",
+    "    return torch.nn.functional.gelu(x, approximate=approximate)",
+    "    torch.nn.functional.gelu(x, approximate=approximate)\n"
+    "    return torch.nn.functional.gelu(x, approximate=approximate)",
+)
+REFUSED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How one comparison ended."""
+
+    what: str
+    exit_code: int
+    verdicts: dict[str, str]
+    ratios: dict[str, float]
+    seconds: float
+    as_it_should: bool
+    said: str = ""
+    """For a refusal, its reason."""
+
+
+class Repository:
+    """The kernels and their perf tests under version control."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        ignored = shutil.ignore_patterns("__pycache__", "test_*.py")
+        shutil.copytree(REPOSITORY / "example_kernels", path / "example_kernels", ignore=ignored)
+        (path / "perf").mkdir()
+        shutil.copy(REPOSITORY / "example_kernels" / "gelu" / "test_perf_gelu.py", path / TESTS)
+        (path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
+        (path / ".gitignore").write_text("__pycache__/\n.gpuperf/\n")
+        self._git("init", "--quiet")
+        self.commit()
+
+    def change(self, name: str, old: str, new: str) -> None:
+        """Replace text in one of the files, and commit."""
+        file = self.path / name
+        text = file.read_text()
+        if old not in text:
+            raise SystemExit(f"{name} has no {old!r} to change")
+        file.write_text(text.replace(old, new))
+        self.commit()
+
+    def commit(self) -> None:
+        """Commit everything."""
+        self._git("add", "--all")
+        self._git("commit", "--quiet", "--message=change")
+
+    def worktrees(self) -> int:
+        """How many trees git knows of."""
+        return len(self._git("worktree", "list").splitlines())
+
+    def _git(self, *arguments: str) -> str:
+        who = {f"GIT_{role}_{what}": "benchmarks" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.path, env={**os.environ, **who}, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+
+def compare(repository: Repository, what: str, head: Sequence[str], options: Sequence[str], **env: str) -> Ended:
+    """Compare the working tree with the previous commit."""
+    results = repository.path.parent / f"{what}.json"
+    command = [sys.executable, *head, *pytest_arguments(), TESTS, "-q", "--gpuperf-against=HEAD~1", *options]
+    begun = time.perf_counter()
+    done = subprocess.run(
+        [*command, f"--gpuperf-json={results}"],
+        cwd=repository.path,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    outcomes = json.loads(results.read_bytes())["outcomes"] if results.exists() else []
+    names = {outcome["benchmark"]["node_id"].rpartition("::")[2]: outcome["decision"] for outcome in outcomes}
+    verdicts = {name: decision["verdict"] for name, decision in names.items()}
+    ended = Ended(
+        what=what,
+        exit_code=done.returncode,
+        verdicts=verdicts,
+        ratios={name: round(d["ratio"], 4) for name, d in names.items() if "ratio" in d},
+        seconds=round(time.perf_counter() - begun, 1),
+        as_it_should=_as_it_should(what, done, verdicts) and repository.worktrees() == 1,
+        said=done.stderr.strip() if what == "hidden" else "",
+    )
+    print(told(ended), flush=True)
+    if not ended.as_it_should:
+        print(done.stdout[-5000:], done.stderr[-3000:], flush=True)
+    return ended
+
+
+def _as_it_should(what: str, done: subprocess.CompletedProcess[str], verdicts: dict[str, str]) -> bool:
+    if what == "hidden":
+        return done.returncode == REFUSED and "example_kernels" in done.stderr
+    regressed = [name for name, verdict in verdicts.items() if verdict == "regressed"]
+    if what == "unchanged":
+        return done.returncode == 0 and len(verdicts) > 1 and not regressed
+    slowed = ("triton", "torch")
+    return done.returncode == 1 and len(regressed) == 1 and any(name in regressed[0] for name in slowed)
+
+
+def told(ended: Ended) -> str:
+    """Say in a line or two how a comparison ended."""
+    mark = "as it should" if ended.as_it_should else "NOT AS IT SHOULD"
+    shown = ", ".join(f"{name} {verdict} x {ended.ratios.get(name, 1)}" for name, verdict in ended.verdicts.items())
+    return f"{ended.what}: exit {ended.exit_code}, {shown or ended.said}, {ended.seconds:.0f} s: {mark}"
+
+
+def main() -> int:
+    """Make the repository, run the three comparisons, write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=8, help="runs of each side, at least 7 to fail (default: 8)")
+    parser.add_argument("--max-time", default="0.2", help="of one benchmark in one run, in seconds (default: 0.2)")
+    parser.add_argument("-k", help="which perf tests (default: bfloat16 on a GPU, all on a CPU; nothing compiled)")
+    parser.add_argument("--out", type=Path, help="where to write the record as JSON")
+    arguments = parser.parse_args()
+    about = machine()
+    print(about, flush=True)
+    on_gpu = "gpu" in about
+    chosen = arguments.k or ("bfloat16 and (torch or triton or unfused)" if on_gpu else "torch or unfused")
+    options = [f"--gpuperf-runs={arguments.runs}", f"--gpuperf-max-time={arguments.max_time}", "-k", chosen]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "repository").mkdir()
+        repository = Repository(folder / "repository")
+        repository.change(*(SLOWER_ON_GPU if on_gpu else SLOWER_ON_CPU))
+        sessions = [compare(repository, "slower", ["-m", "pytest"], options)]
+        shutil.copytree(repository.path / "example_kernels", folder / "installed" / "example_kernels")
+        path = os.pathsep.join([str(folder / "installed"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        sessions.append(compare(repository, "hidden", AS_SCRIPT, options, PYTHONPATH=path))
+        repository.change("pytest.ini", "[pytest]\n", "[pytest]\n# Nothing else is set.\n")
+        sessions.append(compare(repository, "unchanged", ["-m", "pytest"], options))
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        record = {"machine": about, "comparisons": [asdict(ended) for ended in sessions]}
+        arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    return 0 if all(ended.as_it_should for ended in sessions) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
