@@ -89,5 +89,5 @@ def test_mistakes_are_seen(gpubench: GpuBench) -> None:
     gpubench.run(add, (1,), repeat=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     gpubench.run(add, (1,), mode="back")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     gpubench.compare([add, add], (1,))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    gpubench.sweep(prepared, ["1", "2"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    gpubench.sweep(prepared, ["1", "2"])  # type: ignore[arg-type, type-var]  # pyright: ignore[reportArgumentType]
     gpubench.device = "cpu"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
