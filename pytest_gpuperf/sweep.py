@@ -100,10 +100,8 @@ class BenchSweep:
         found = f"{figure} goes with size^{fit.exponent:.3g} [{fit.low:.3g}, {fit.high:.3g}] over {fit.sizes} sizes"
         if fit.high < low or fit.low > high:
             first = f"{found}, not with size^({wanted})"
-        elif low <= fit.exponent <= high:
-            first = f"{found}: not known well enough to be within {wanted}; more or further sizes make it surer"
         else:
-            first = f"{found}: not shown to be within {wanted}"
+            first = f"{found}: not known well enough to be within {wanted}; more or further sizes make it surer"
         return "\n".join((first, *self._small_sizes(figure)))
 
     def _small_sizes(self, figure: str) -> list[str]:
