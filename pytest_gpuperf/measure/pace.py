@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 import time
 
+PACED = "paced"
+"""In a timer's description: its clock is a pace."""
 ITERATIONS = 250
 """About 25 us: long against the host clock's step, short against a trial."""
 NOMINAL_CYCLES = 230 * ITERATIONS
@@ -19,7 +21,7 @@ NOMINAL_CYCLES = 230 * ITERATIONS
 def pace_name() -> str:
     """Name what the pace is set by: another interpreter runs the loop at another speed, and paces do not compare."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
-    return f"paced by {sys.implementation.name} {version}"
+    return f"{PACED} by {sys.implementation.name} {version}"
 
 
 def pace_ghz() -> float:

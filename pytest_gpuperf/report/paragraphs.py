@@ -9,6 +9,7 @@ import textwrap
 from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.compare.power import welch_level
 from pytest_gpuperf.compare.verdict import Decision, Policy
+from pytest_gpuperf.measure.pace import PACED
 from pytest_gpuperf.report import units
 
 WIDTH = 100
@@ -70,7 +71,7 @@ def _regressed(outcome: Outcome, policy: Policy) -> list[str]:
     return [
         headline(decision, policy),
         *_wrapped(_sentences(_means(decision), _how_sure(decision, policy), _provisional(decision))),
-        *_wrapped(_clocks(decision)),
+        *_wrapped(_clocks(outcome)),
         *_changes(outcome, nothing="Nothing else that is recorded has changed."),
     ]
 
@@ -80,7 +81,7 @@ def _other(outcome: Outcome) -> list[str]:
     return [
         *_wrapped(headline(decision)),
         *_wrapped(_sentences(_means(decision), _seen(decision))),
-        *_wrapped(_clocks(decision)),
+        *_wrapped(_clocks(outcome)),
         *_changes(outcome),
         *_wrapped(_MISSING_REMEDY if decision.verdict == "missing" else ""),
     ]
@@ -121,11 +122,13 @@ def _provisional(decision: Decision) -> str:
     return "The baseline's runs are all of one session, so this is provisional." if decision.provisional else ""
 
 
-def _clocks(decision: Decision) -> str:
+def _clocks(outcome: Outcome) -> str:
+    decision = outcome.decision
     before, now = decision.baseline_clock_ghz, decision.new_clock_ghz
     if before is None and now is None:
         return ""
-    text = f"SM clock: {_clock_or_unmetered(before)} in the baseline, {_clock_or_unmetered(now)} now"
+    clock = "Pace of the CPU" if PACED in outcome.identity.timer else "SM clock"
+    text = f"{clock}: {_clock_or_unmetered(before)} in the baseline, {_clock_or_unmetered(now)} now"
     if decision.clock_sensitivity and units.change(decision.raw_ratio) != units.change(decision.ratio):
         text += f"; the change is adjusted for it (unadjusted: {units.change(decision.raw_ratio)})"
     return text + "."

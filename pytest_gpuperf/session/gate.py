@@ -29,6 +29,7 @@ class Gate:
         other_models: Sequence[str],
         confirm_runs: int,
         interleaved: bool = False,
+        clock_name: str = Policy().clock_name,
         unusable: Mapping[str, str] | None = None,
     ) -> None:
         """`name` says what is compared with; `unusable`, by key, why a benchmark has no entry though it exists there.
@@ -37,6 +38,7 @@ class Gate:
         """
         self.name = name
         self._interleaved = interleaved
+        self._clock_name = clock_name
         self._unusable = unusable or {}
         self.baseline = baseline
         self.entries: Mapping[str, Entry] = {} if baseline is None else baseline.entries
@@ -137,6 +139,7 @@ class Gate:
             gated=max(1, self._gated()),
             confirm_runs=self._confirm_runs,
             interleaved=self._interleaved,
+            clock_name=self._clock_name,
         )
 
     def _gated(self) -> int:
