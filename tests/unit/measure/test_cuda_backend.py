@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_gpuperf.measure.backends import backend_for
+from pytest_gpuperf.measure.backends import cuda as cuda_module
 from pytest_gpuperf.measure.backends.cuda import CudaBackend
 from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.errors import (
@@ -86,6 +87,12 @@ class ScriptedCuda:
 
     def memory_stats(self, index):
         return {"requested_bytes.all.current": self.held_bytes, "requested_bytes.all.peak": self.peak_bytes}
+
+    def memory_reserved(self, index):
+        return 4096
+
+    def max_memory_reserved(self, index):
+        return 4096 + 2 * (1 << 20)
 
     def mem_get_info(self, index):
         return self.free_bytes, TOTAL_BYTES
@@ -208,6 +215,27 @@ def test_an_exception_is_not_hidden_by_the_changed_stream_it_left(torch, backend
 def test_peak_memory_is_what_the_call_added(torch, backend):
     assert backend.peak_memory_bytes(Target(lambda: torch.cuda.take(4096))) == 4096
     assert backend.peak_memory_bytes(Target(lambda: None)) == 0
+
+
+def test_reserved_memory_is_what_the_allocator_took_with_its_cache_emptied_before(torch, backend):
+    emptied, order = torch.cuda.cache_emptied, []
+    target = Target(lambda: order.append(torch.cuda.cache_emptied))
+    assert backend.peak_reserved_bytes(target) == 2 << 20
+    assert order == [emptied + 1]
+
+
+@pytest.mark.parametrize(("free_bytes", "copies"), [(139 << 30, 3), (4 << 30, 2), (1, 1)])
+def test_ceilings_are_probed_with_buffers_that_fit(torch, backend, monkeypatch, free_bytes, copies):
+    torch.cuda.free_bytes = free_bytes
+    asked = []
+    monkeypatch.setattr(cuda_module, "torch_probes", lambda torch, device, sizes: asked.append((device, sizes)) or [])
+    probing = backend.probing()
+    assert list(probing.probes()) == []
+    ((device, sizes),) = asked
+    assert device == backend.device
+    assert len(sizes.copies_bytes) == copies
+    assert {arithmetic for arithmetic, _ in sizes.matmuls} == {"bf16", "fp16", "tf32", "fp32"}
+    assert (probing.by, probing.cache_bytes) == ("torch 2.99, CUDA 13.0", 60 << 20)
 
 
 def test_memory_of_setup_is_not_the_calls(torch, backend):
