@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from pytest_gpuperf.compare.pairs import PairedRatio, paired_ratio
 from pytest_gpuperf.compare.pareto import Axis, pareto_front
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.gpubench import BenchResult
+    from pytest_gpuperf.gpubench import BenchResult, Together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +119,20 @@ class BenchComparison:
     def _check(self, name: str) -> None:
         if name not in self.names:
             raise ValueError(f"no implementation {name!r} was compared; there are {', '.join(self.names)}")
+
+
+def comparison_of(names: tuple[str, ...], errors: Sequence[float | None], together: Together | None) -> BenchComparison:
+    """Put a comparison together; `together` is None in a session that does not measure."""
+    by_name = dict(zip(names, errors, strict=True))
+    if together is None:
+        return BenchComparison(names=names, results={}, errors=by_name, log_times={})
+    return BenchComparison(
+        names=names,
+        results=dict(zip(names, together.results, strict=True)),
+        errors=by_name,
+        log_times=dict(zip(names, together.log_times, strict=True)),
+        binding=together.binding,
+    )
 
 
 def _axis(figures: Mapping[str, float | None]) -> Axis[str]:

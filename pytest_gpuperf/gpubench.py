@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pytest_gpuperf.passage import Passage, passage
@@ -187,26 +187,22 @@ class GpuBench:
         Raises `TypeError` or `ValueError` for what cannot be measured, `AssertionError` for an output that differs
         from the reference's, and whatever `fn` itself raises.
         """
-        (one,) = self._passages(
-            [
-                self._stated(
-                    fn,
-                    args,
-                    kwargs,
-                    setup=setup,
-                    reference=reference,
-                    bytes_moved=bytes_moved,
-                    flops=flops,
-                    name=self._claimed(name),
-                    mode=mode,
-                )
-            ]
+        call = BenchmarkCall(
+            fn=fn,
+            args=args,
+            kwargs=kwargs or {},
+            setup=setup,
+            reference=reference,
+            bytes_moved=bytes_moved,
+            flops=flops,
+            name=self._claimed(name),
+            mode=mode,
         )
+        (one,) = self._passages([call])
         watch = self._watch(one)
-        expected = self._expected(one, watch)
-        output = self._verified(one, expected, watch, rtol, atol)
+        output = self._verified(one, self._expected(one, watch), watch, rtol, atol)
         if self._measurer is not None:
-            self._results[one.timed.name] = self._measurer.measure(one.timed, watch)
+            self._results[call.name] = self._measurer.measure(one.timed, watch)
         own: T = one.own_output(output)
         return own
 
@@ -235,36 +231,23 @@ class GpuBench:
 
         Raises as `run` does, and `AssertionError` with the implementation's name for an output that differs.
         """
-        from pytest_gpuperf.comparison import BenchComparison
+        from pytest_gpuperf.comparison import comparison_of
 
-        if len(implementations) < 2:
-            raise ValueError(f"{self._node_id}: gpubench.compare needs two implementations or more")
-        if error is not None and reference is None:
-            raise TypeError(f"{self._node_id}: error= measures the distance to a reference: give reference= too")
-        calls = [
-            self._stated(
-                fn,
-                args,
-                kwargs,
-                setup=setup,
-                reference=reference,
-                bytes_moved=bytes_moved,
-                flops=flops,
-                name=self._claimed(name, needed=True),
-                mode=mode,
-            )
-            for name, fn in implementations.items()
-        ]
+        self._refuse_what_is_no_comparison(implementations, reference, error)
+        stated = BenchmarkCall(
+            fn=next(iter(implementations.values())),
+            args=args,
+            kwargs=kwargs or {},
+            setup=setup,
+            reference=reference,
+            bytes_moved=bytes_moved,
+            flops=flops,
+            mode=mode,
+        )
+        calls = [replace(stated, fn=fn, name=self._claimed(name, needed=True)) for name, fn in implementations.items()]
         passages = self._passages(calls)
         watches, errors = self._verified_alike(passages, rtol, atol, error)
-        together = self._measured(passages, watches)
-        return BenchComparison(
-            names=tuple(implementations),
-            results={} if together is None else dict(zip(implementations, together.results, strict=True)),
-            errors=dict(zip(implementations, errors, strict=True)),
-            log_times={} if together is None else dict(zip(implementations, together.log_times, strict=True)),
-            binding=together is None or together.binding,
-        )
+        return comparison_of(tuple(implementations), errors, self._measured(passages, watches))
 
     def sweep(
         self,
@@ -292,8 +275,8 @@ class GpuBench:
 
         check_sizes(sizes, fit_from)
         calls = [
-            self._stated(
-                *self._made(make(size)),
+            replace(
+                self._made(make(size)),
                 reference=reference,
                 bytes_moved=None if bytes_moved is None else bytes_moved(size),
                 flops=None if flops is None else flops(size),
@@ -311,40 +294,10 @@ class GpuBench:
             return BenchSweep(sizes=tuple(sizes), points=(), fit_from=fit_from, time_fit=None, memory_fit=None)
         return sweep_of(sizes, together.results, together.log_times, fit_from=fit_from, binding=together.binding)
 
-    def _stated(
-        self,
-        fn: Callable[..., object],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        *,
-        setup: Callable[[], Inputs] | None = None,
-        reference: Callable[..., object] | None,
-        bytes_moved: float | None,
-        flops: float | None,
-        name: str,
-        mode: Mode,
-    ) -> BenchmarkCall:
-        self._refuse_what_is_no_plain_callable(fn)
-        if setup is not None and (args or kwargs):
-            raise TypeError(f"{self._node_id}: gpubench takes either setup= or args and kwargs, not both")
-        if mode not in ("forward", "backward", "both"):
-            raise ValueError(f"{self._node_id}: mode must be forward, backward or both, not {mode!r}")
-        self._refuse_impossible("bytes_moved", bytes_moved)
-        self._refuse_impossible("flops", flops)
-        return BenchmarkCall(
-            fn=fn,
-            args=args,
-            kwargs=kwargs or {},
-            setup=setup,
-            reference=reference,
-            bytes_moved=bytes_moved,
-            flops=flops,
-            name=name,
-            mode=mode,
-        )
-
     def _passages(self, calls: Sequence[BenchmarkCall]) -> list[Passage]:
-        """Split calls up; all get the same incoming gradients."""
+        """Refuse what cannot be measured, and split the calls up; all get the same incoming gradients."""
+        for call in calls:
+            self._refuse_impossible_calls(call)
         passes = None
         if any(call.mode != "forward" for call in calls):
             from pytest_gpuperf.measure.passes import Passes
@@ -352,12 +305,12 @@ class GpuBench:
             passes = Passes()
         return [passage(call, passes) for call in calls]
 
-    def _made(self, made: object) -> tuple[Any, ...]:
-        """Return what a sweep's `make` returned as (fn, args, kwargs), or less of it."""
+    def _made(self, made: object) -> BenchmarkCall:
+        """Return the call that a sweep's `make` returned."""
         if callable(made):
-            return (made,)
-        if isinstance(made, tuple) and 1 < len(made) <= 3:
-            return made
+            return BenchmarkCall(fn=made, args=(), kwargs={})
+        if isinstance(made, tuple) and len(made) in (2, 3):
+            return BenchmarkCall(fn=made[0], args=made[1], kwargs=made[2] if len(made) == 3 else {})
         raise TypeError(
             f"{self._node_id}: make must return a callable, (fn, args) or (fn, args, kwargs); "
             f"it returned {type(made).__name__}"
@@ -462,6 +415,23 @@ class GpuBench:
             )
         self._names.add(claimed)
         return claimed
+
+    def _refuse_impossible_calls(self, call: BenchmarkCall) -> None:
+        self._refuse_what_is_no_plain_callable(call.fn)
+        if call.setup is not None and (call.args or call.kwargs):
+            raise TypeError(f"{self._node_id}: gpubench takes either setup= or args and kwargs, not both")
+        if call.mode not in ("forward", "backward", "both"):
+            raise ValueError(f"{self._node_id}: mode must be forward, backward or both, not {call.mode!r}")
+        self._refuse_impossible("bytes_moved", call.bytes_moved)
+        self._refuse_impossible("flops", call.flops)
+
+    def _refuse_what_is_no_comparison(
+        self, implementations: Mapping[str, object], reference: object, error: object
+    ) -> None:
+        if len(implementations) < 2:
+            raise ValueError(f"{self._node_id}: gpubench.compare needs two implementations or more")
+        if error is not None and reference is None:
+            raise TypeError(f"{self._node_id}: error= measures the distance to a reference: give reference= too")
 
     def _refuse_what_is_no_plain_callable(self, fn: object) -> None:
         if not callable(fn):
