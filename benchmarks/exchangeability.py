@@ -54,9 +54,12 @@ class Conditions:
         self._storage = f"--gpuperf-storage={folder / 'storage'}"
         self._neighbour = folder / "neighbour"
         self._neighbour.write_text("")
+        begun = time.perf_counter()
         self._launcher = ForkLauncher(
             fresh_command(["--gpuperf-only", *options], {NEIGHBOUR_FILE: str(self._neighbour)}), START_SECONDS
         )
+        self.seconds: dict[str, list[float]] = {"server": [time.perf_counter() - begun]}
+        """How long each process took, by condition; `server` is the start of the process that forks are made of."""
         self._turns = 0
         self.runs: dict[str, Runs] = {condition: {} for condition in CONDITIONS}
 
@@ -85,20 +88,23 @@ class Conditions:
         self._turns += 1
         if done.exit_code:
             raise SystemExit(done.output)
+        self.seconds.setdefault("own", []).append(done.seconds)
         for subject, run in done.own_runs().items():
             self.runs["own"].setdefault(subject, []).append(run)
 
     def _fresh(self, condition: str, names: Sequence[str]) -> None:
         self._turns += 1
         limits = Limits(start_seconds=START_SECONDS, test_seconds={})
+        begun = time.perf_counter()
         done = run_fresh(self._launcher, [node_id_of(name) for name in names], seed=self._turns, limits=limits)
         if done.failures:
             raise SystemExit("\n".join(done.failures.values()))
+        self.seconds.setdefault(condition, []).append(time.perf_counter() - begun)
         for node_id, event in done.measured:
             self.runs[condition].setdefault(short_name(node_id), []).append(event.record)
 
 
-def measure(runs: int, subjects: Sequence[str], everything: Sequence[str], options: Sequence[str]) -> dict[str, Runs]:
+def measure(runs: int, subjects: Sequence[str], everything: Sequence[str], options: Sequence[str]) -> Conditions:
     """Run every condition `runs` times; one round of each is done before the next begins."""
     order = random.Random(1)
     with tempfile.TemporaryDirectory() as name:
@@ -113,7 +119,7 @@ def measure(runs: int, subjects: Sequence[str], everything: Sequence[str], optio
                 print(f"round {number + 1} of {runs} done", flush=True)
         finally:
             conditions.close()
-    return conditions.runs
+    return conditions
 
 
 def compare(runs: dict[str, Runs], subject: str) -> dict[str, Cell]:
@@ -170,8 +176,8 @@ def main() -> int:
     everything = arguments.everything.split(",") if arguments.everything else names()
     about = machine()
     print(about, flush=True)
-    runs = measure(arguments.runs, subjects, everything, [f"--gpuperf-max-time={arguments.max_time}"])
-    compared = {subject: compare(runs, subject) for subject in subjects}
+    measured = measure(arguments.runs, subjects, everything, [f"--gpuperf-max-time={arguments.max_time}"])
+    compared = {subject: compare(measured.runs, subject) for subject in subjects}
     print(table(compared), summary(compared), sep="\n\n")
     largest = max(apart(cells, "adjusted") for cells in compared.values())
     print(
@@ -181,7 +187,9 @@ def main() -> int:
     print(f"{seconds:.0f} s")
     if arguments.out:
         record = {"machine": about, "seconds": round(seconds), "limit": LARGEST_DIFFERENCE, "largest": largest}
-        record |= {"compared": compared, "runs": {condition: plain(r) for condition, r in runs.items()}}
+        counts = {"suite": len(everything), "alone": 1, "own": len(subjects)}
+        record |= {"benchmarks": counts, "process_seconds": measured.seconds, "max_time": arguments.max_time}
+        record |= {"compared": compared, "runs": {condition: plain(runs) for condition, runs in measured.runs.items()}}
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(json.dumps(record, indent=None, allow_nan=False) + "\n")
     return 0 if largest <= LARGEST_DIFFERENCE else 1

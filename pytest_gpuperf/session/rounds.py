@@ -195,7 +195,7 @@ def _head() -> list[str]:
     if spec is not None and spec.name.split(".")[0] == "pytest":
         return [sys.executable, *flags, "-m", "pytest"]
     # `python -m` and `-c` put the working directory on the import path; the `pytest` script does not.
-    start = "import sys; '' in sys.path[:1] and sys.path.pop(0); import pytest; sys.exit(pytest.console_main())"
+    start = "import sys; '' in sys.path[:1] and sys.path.pop(0); import pytest; sys.exit(pytest.main())"
     return [sys.executable, *flags, "-c", start]
 
 

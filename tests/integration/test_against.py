@@ -437,7 +437,7 @@ class TestInstallations:
     def pytest_there(self, package: Repository, site: Path, pytester: pytest.Pytester) -> Callable[..., Any]:
         """Run the `pytest` script of that environment, which leaves the import path as it is."""
         script = site.parents[2] / "bin" / "pytest"
-        start = f"#!{site.parents[2] / 'bin' / 'python'}\nimport sys, pytest\nsys.exit(pytest.console_main())\n"
+        start = f"#!{site.parents[2] / 'bin' / 'python'}\nimport sys, pytest\nsys.exit(pytest.main())\n"
         script.write_text(start)
         script.chmod(0o755)
         quiet = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
