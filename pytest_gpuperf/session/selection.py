@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,10 @@ class _Why:
         self._deselected = {BenchmarkId.of(node_id).node_id for node_id in selection.deselected}
         self._narrowed = any(config.getoption(name, None) for name in _NARROWING_OPTIONS)
         self._scopes = [_Scope(argument, config) for argument in config.args]
+        self._ignored = [_Scope(str(path), config) for path in config.getoption("ignore", None) or ()]
+        self._ignored_globs = [str(glob) for glob in config.getoption("ignore_glob", None) or ()]
+        self._base = Path(config.invocation_params.dir)
+        self._root = Path(config.rootpath)
 
     def of(self, node_id: str) -> str:
         """The reason for one test, by its stored node id."""
@@ -56,8 +61,16 @@ class _Why:
         if node_id in self._collected:
             return "missing"  # selected, and not run: the session stopped early
         # Not collected: renamed or removed if this session looked where it was, and did not only look for some tests.
-        selected = not self._narrowed and any(scope.covers(node_id) for scope in self._scopes)
-        return "missing" if selected else "deselected"
+        selected = any(scope.covers(node_id) for scope in self._scopes) and not self._is_ignored(node_id)
+        return "missing" if selected and not self._narrowed else "deselected"
+
+    def _is_ignored(self, node_id: str) -> bool:
+        """Whether `--ignore` or `--ignore-glob` leave out the test's file or a folder that it is in."""
+        file = self._root / node_id.partition("::")[0]
+        globs = [os.path.join(self._base, glob) for glob in self._ignored_globs]  # noqa: PTH118 - keeps `..` and `*`
+        return any(scope.covers(node_id) for scope in self._ignored) or any(
+            fnmatch.fnmatch(str(place), glob) for place in (file, *file.parents) for glob in globs
+        )
 
 
 class _Scope:

@@ -79,6 +79,7 @@ def test_nothing_is_left_at_all(suite) -> None:
         [OTHER],
         ["--gpuperf-only", "-k", "other"],
         ["./test_suite.py::test_other"],
+        ["--ignore=sub", "-k", "other"],
     ],
     ids=" ".join,
 )
@@ -88,6 +89,19 @@ def test_deselected(suite, selection: list[str]) -> None:
     result = suite.gate(*selection, "--gpuperf-strict")
     assert result.ret == 0
     assert sums(result) == {"measured": 1, "deselected": 10, "new": 0}
+
+
+@pytest.mark.parametrize(
+    "option", ["--ignore=sub", "--ignore=sub/test_sub.py", "--ignore-glob=*/test_sub*", "--ignore-glob=s?b"]
+)
+def test_ignored_files_are_not_missing(suite, option: str) -> None:
+    suite.write("sub/test_sub.py", "def test_sub(gpubench, work):\n    gpubench(work, 'a')\n")
+    assert suite.run("--gpuperf-save-baseline", "--gpuperf-runs=1", "sub").ret == 0
+    result = suite.gate(option, "--gpuperf-fail-on=missing")
+    assert result.ret == 0
+    assert sums(result) == {"measured": 11, "deselected": 1, "new": 0}
+    (suite.path / "sub" / "test_sub.py").write_text("")
+    assert suite.gate("--ignore=other", "--gpuperf-fail-on=missing", "sub").ret == 1
 
 
 def test_only_benchmarks(suite) -> None:
