@@ -15,16 +15,16 @@ class Tiles(NamedTuple):
 
 
 FORWARD_16_BITS = {64: Tiles(64, 128, 4, 2), 128: Tiles(128, 64, 8, 3), 256: Tiles(128, 64, 8, 2)}
-FORWARD_32_BITS = {64: Tiles(64, 32, 8, 2), 128: Tiles(64, 32, 8, 2), 256: Tiles(32, 32, 8, 1)}
+FORWARD_32_BITS = {64: Tiles(64, 32, 8, 2), 128: Tiles(32, 16, 8, 1), 256: Tiles(16, 16, 8, 1)}
 
 # Addresses take registers that descriptors leave free.
 KEYS_16_BITS = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 4, 2), 256: Tiles(32, 32, 8, 1)}
-KEYS_16_BITS_BY_POINTER = {64: Tiles(64, 64, 4, 2), 128: Tiles(32, 64, 8, 2), 256: Tiles(32, 32, 8, 1)}
-KEYS_32_BITS = {64: Tiles(32, 32, 8, 1), 128: Tiles(32, 32, 8, 1), 256: Tiles(16, 32, 8, 1)}
+KEYS_16_BITS_BY_POINTER = {64: Tiles(32, 64, 4, 2), 128: Tiles(32, 64, 8, 2), 256: Tiles(32, 32, 8, 1)}
+KEYS_32_BITS = {64: Tiles(32, 32, 8, 1), 128: Tiles(16, 16, 4, 1), 256: Tiles(16, 16, 8, 1)}
 
-QUERIES_16_BITS = {64: Tiles(64, 64, 4, 3), 128: Tiles(64, 64, 4, 2), 256: Tiles(64, 64, 8, 1)}
-QUERIES_16_BITS_BY_POINTER = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 8, 2), 256: Tiles(64, 32, 8, 1)}
-QUERIES_32_BITS = {64: Tiles(32, 32, 8, 1), 128: Tiles(32, 32, 8, 1), 256: Tiles(32, 16, 8, 1)}
+QUERIES_16_BITS = {64: Tiles(64, 64, 4, 3), 128: Tiles(64, 64, 4, 2), 256: Tiles(64, 64, 8, 2)}
+QUERIES_16_BITS_BY_POINTER = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 8, 2), 256: Tiles(64, 32, 8, 2)}
+QUERIES_32_BITS = {64: Tiles(32, 32, 8, 1), 128: Tiles(16, 32, 8, 1), 256: Tiles(32, 16, 8, 1)}
 
 
 def _of_width(table: dict[int, Tiles], width: int) -> Tiles:

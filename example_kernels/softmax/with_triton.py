@@ -47,7 +47,7 @@ def tile_shape(columns: int) -> tuple[int, int, int]:
     """Return rows and columns of a single tile, and its warps: narrow rows share a program, wide ones get it whole."""
     width = max(triton.next_power_of_2(columns), 16)
     rows = max(1, PROGRAM_ELEMENTS // width)
-    warps = max(4, min(32, width // 1024))
+    warps = max(4 if rows > 1 else 2, min(32, width // 1024))
     return rows, width, warps
 
 
