@@ -32,7 +32,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     per_s: float
     """Bytes read and written, or operations, a second."""
     spread: float = 0.0
-    """How far the best batch was above the median one of its size, as a share: what another look may add."""
+    """How far the best batch was above the next best of its size, as a share: what another look may add."""
     clock_ghz: float | None = None
     """The clock that it was seen at; None where that was not metered."""
 
@@ -80,10 +80,10 @@ class _Seen:
     clocks_ghz: tuple[float | None, ...]
 
     def ceiling(self) -> Ceiling:
-        best = max(range(len(self.rates)), key=lambda index: self.rates[index])
+        best, second = sorted(range(len(self.rates)), key=lambda index: -self.rates[index])[:2]
         return Ceiling(
             per_s=self.rates[best],
-            spread=self.rates[best] / median(self.rates) - 1,
+            spread=self.rates[best] / self.rates[second] - 1,
             clock_ghz=self.clocks_ghz[best],
         )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from pytest_gpuperf.measure.backends.cpu import usable_cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class HostFacts:
 def read_host(root: Path = Path("/")) -> HostFacts:
     """Read what Linux tells under /proc and /sys (below `root`); other systems tell less."""
     return HostFacts(
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=usable_cores(),
         quota_cores=_quota_cores(_text(root / "sys/fs/cgroup/cpu.max")),
         load=_load(_text(root / "proc/loadavg")),
         governors=tuple(

@@ -12,6 +12,8 @@ from pytest_gpuperf.measure.samples import RunRecord
 
 Bound = Literal["memory", "compute", ""]
 
+MOST_SPREAD = 0.5
+
 _BY_DTYPE = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 _DTYPE = re.compile(r"\b((?:bfloat|float|complex|u?int|bool)\w*)\[")
 _WITHOUT_CEILING = re.compile(r"\b(?:float8\w*|float4\w*|u?int8)\[")
@@ -93,7 +95,7 @@ def _impossible(record: RunRecord, identity: Identity, ceilings: Ceilings) -> st
     slowest_us = record.mean_us + record.half_width_us
     moved = bytes_through_memory(identity, ceilings.cache_bytes)
     rate = moved / (slowest_us * 1e-6)
-    if rate > ceilings.bandwidth.per_s * ceilings.margin * (1 + ceilings.bandwidth.spread):
+    if rate > ceilings.bandwidth.per_s * ceilings.margin * _doubt(ceilings.bandwidth):
         return (
             f"{moved:.4g} bytes have to pass through memory, in {record.mean_us:.4g} us: {rate / 1e12:.3g} TB/s, where "
             f"this machine copies {_tera(ceilings.bandwidth)} TB/s"
@@ -103,12 +105,17 @@ def _impossible(record: RunRecord, identity: Identity, ceilings: Ceilings) -> st
         return ""
     kind, fastest = max(ceilings.matmul.items(), key=lambda item: item[1].per_s)
     rate = flops / (slowest_us * 1e-6)
-    if rate > fastest.per_s * _clock_margin(record, fastest, ceilings) * (1 + fastest.spread):
+    if rate > fastest.per_s * _clock_margin(record, fastest, ceilings) * _doubt(fastest):
         return (
             f"{flops:.4g} operations in {record.mean_us:.4g} us are {rate / 1e12:.3g} TFLOP/s, where this machine "
             f"multiplies matrices at {_tera(fastest)} TFLOP/s ({kind}, its fastest)"
         )
     return ""
+
+
+def _doubt(ceiling: Ceiling) -> float:
+    """The factor for a ceiling's own uncertainty; bounded, as a wide spread tells of disturbance, not of speed."""
+    return 1 + min(ceiling.spread, MOST_SPREAD)
 
 
 def _clock_margin(record: RunRecord, ceiling: Ceiling, ceilings: Ceilings) -> float:

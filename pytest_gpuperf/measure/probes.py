@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -73,20 +74,43 @@ def torch_probes(torch: Any, device: str, sizes: Sizes) -> Iterator[Probe]:
         del a, b, out
 
 
-def numpy_probes(sizes: Sizes) -> Iterator[Probe]:
-    """Yield probes of NumPy's copy and fp32 matmul; it has no other arithmetic that is fast."""
+def numpy_probes(sizes: Sizes, threads: int) -> Iterator[Probe]:
+    """Yield probes of NumPy's copy and fp32 matmul (it has no other arithmetic that is fast), on so many threads.
+
+    Each thread copies a part of the buffers, or multiplies matrices of its own: what one core does is no ceiling for
+    code that uses all of them.
+    """
     import numpy as np
 
     generator = np.random.default_rng(0)
-    for size_bytes in sizes.copies_bytes:
-        source = generator.random(size_bytes // 4, dtype=np.float32)
-        target = np.zeros_like(source)
-        yield Probe(what=COPY, amount=2.0 * source.nbytes, call=partial(np.copyto, target, source))
-    for arithmetic, n in sizes.matmuls:
-        if arithmetic == "fp32":
-            a, b = (generator.random((n, n), dtype=np.float32) for _ in range(2))
-            out = np.empty_like(a)
-            yield Probe(what=arithmetic, amount=2.0 * n**3, call=partial(np.matmul, a, b, out=out))
+    with ThreadPoolExecutor(threads) as pool:
+        for size_bytes in sizes.copies_bytes:
+            source = generator.random(size_bytes // 4, dtype=np.float32)
+            parts = zip(np.array_split(np.zeros_like(source), threads), np.array_split(source, threads), strict=True)
+            copies = [partial(np.copyto, *part) for part in parts]
+            yield Probe(what=COPY, amount=2.0 * source.nbytes, call=partial(_together, pool, copies))
+        for arithmetic, n in sizes.matmuls:
+            if arithmetic == "fp32":
+                factors = [[generator.random((n, n), dtype=np.float32) for _ in range(2)] for _ in range(threads)]
+                matmuls = [partial(np.matmul, a, b, out=np.empty_like(a)) for a, b in factors]
+                amount = 2.0 * n**3 * threads
+                yield Probe(what=arithmetic, amount=amount, call=partial(_together, pool, matmuls))
+
+
+def _together(pool: ThreadPoolExecutor, calls: Sequence[Callable[[], object]]) -> None:
+    for running in [pool.submit(call) for call in calls]:
+        running.result()
+
+
+@contextmanager
+def torch_threads(torch: Any, threads: int) -> Iterator[None]:
+    """Let torch use so many threads on the CPU within the body."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def float32_arithmetic(torch: Any) -> str:

@@ -115,7 +115,13 @@ class Bench:
 
     def peak_reserved_bytes(self, target: Target) -> int | None:
         """Return what the allocator takes for one more call; fresh processes, which tell nobody, do not ask."""
-        return None if self._options.fresh_role else self.backend.peak_reserved_bytes(target)
+        if self._options.fresh_role:
+            return None
+        try:
+            return self.backend.peak_reserved_bytes(target)
+        except Exception as error:
+            self.backend.note_failure("a call whose reserved memory was looked at", error)
+            raise
 
     @property
     def only_measures(self) -> bool:

@@ -9,14 +9,16 @@ import re
 import socket
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pytest_gpuperf.measure.backends.base import Timer
 from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.errors import TimerUnavailableError
 from pytest_gpuperf.measure.machine import Machine
-from pytest_gpuperf.measure.probes import Limits, Probing, Sizes, numpy_probes, torch_probes
+from pytest_gpuperf.measure.probes import Limits, Probe, Probing, Sizes, numpy_probes, torch_probes, torch_threads
 from pytest_gpuperf.measure.timers.loops import LoopTimer
 from pytest_gpuperf.measure.versions import installed_version
 from pytest_gpuperf.measure.warmup import WarmupPolicy
@@ -89,20 +91,16 @@ class CpuBackend:
         return None
 
     def probing(self) -> Probing:
-        """Measure with torch where it is loaded, as only it uses all cores for everything, else with NumPy."""
+        """Copy on all cores; multiply with torch where it is loaded, else with NumPy."""
         held_bytes = cache_bytes()
-        wanted_bytes = COPY_TO_CACHE_RATIO * (held_bytes or 0)
-        largest_bytes = min(max(wanted_bytes, LEAST_COPY_BYTES), MOST_COPY_BYTES, available_bytes() // 8)
-        sizes = Sizes(copies_bytes=sorted({largest_bytes // 4 * 2, largest_bytes}), matmuls=MATMULS)
-        torch = sys.modules.get("torch")
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        if torch is None:
-            by = f"numpy {installed_version('numpy')} on {cores} cores"
-            return Probing(by=by, cache_bytes=held_bytes, probes=lambda: numpy_probes(sizes), limits=LIMITS)
+        wanted_bytes = max(COPY_TO_CACHE_RATIO * (held_bytes or 0), LEAST_COPY_BYTES)
+        largest_bytes = min(wanted_bytes, MOST_COPY_BYTES, available_bytes() // 8)
+        torch, cores = sys.modules.get("torch"), usable_cores()
+        software = f"numpy {installed_version('numpy')}" if torch is None else f"torch {torch.__version__}"
         return Probing(
-            by=f"torch {torch.__version__} with {torch.get_num_threads()} threads on {cores} cores",
+            by=f"{software} on {cores} cores",
             cache_bytes=held_bytes,
-            probes=lambda: torch_probes(torch, "cpu", sizes),
+            probes=lambda: _probes((largest_bytes // 2, largest_bytes), torch, cores),
             limits=LIMITS,
         )
 
@@ -133,6 +131,18 @@ def model_in_cpu_info(text: str) -> str:
         name, _, value = line.partition(":")
         fields.setdefault(name.strip(), " ".join(value.split()))
     return next((fields[name] for name in MODEL_FIELDS if fields.get(name)), "")
+
+
+def _probes(copies_bytes: Sequence[int], torch: Any, cores: int) -> Iterator[Probe]:
+    yield from numpy_probes(Sizes(copies_bytes=copies_bytes, matmuls=MATMULS if torch is None else ()), cores)
+    if torch is not None:
+        with torch_threads(torch, cores):
+            yield from torch_probes(torch, "cpu", Sizes(copies_bytes=(), matmuls=MATMULS))
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache

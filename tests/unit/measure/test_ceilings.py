@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from pytest_gpuperf.measure.backends.cpu import CpuBackend, available_bytes, cache_bytes
 from pytest_gpuperf.measure.backends.fake import FakeBackend
 from pytest_gpuperf.measure.ceilings import Ceiling, Ceilings, measure_ceilings
-from pytest_gpuperf.measure.probes import COPY, Sizes, float32_arithmetic, numpy_probes, torch_probes
+from pytest_gpuperf.measure.probes import (
+    COPY,
+    Sizes,
+    float32_arithmetic,
+    numpy_probes,
+    torch_probes,
+    torch_threads,
+)
 
 
 def test_scripted_ceilings_are_found_again():
@@ -45,20 +54,58 @@ def test_another_look_can_only_raise_them():
     assert {kind: ceiling.per_s for kind, ceiling in both.matmul.items()} == {"bf16": 9e14, "fp32": 1e13}
 
 
-@pytest.mark.parametrize("library", ["torch", "numpy"])
-def test_probes_do_what_they_count(library):
-    sizes = Sizes(copies_bytes=[4096], matmuls=[("fp32", 8), ("tf32", 8), ("bf16", 4)])
-    if library == "torch":
-        probes = torch_probes(pytest.importorskip("torch"), "cpu", sizes)
-        expected = {COPY: 8192.0, "fp32": 1024.0, "tf32": 1024.0, "bf16": 128.0}
-    else:
-        probes = numpy_probes(sizes)
-        expected = {COPY: 8192.0, "fp32": 1024.0}
+def counted(probes):
+    """Make each call once; return the amounts."""
     seen = {}
     for probe in probes:
         probe.call()
         seen[probe.what] = probe.amount
-    assert seen == expected
+    return seen
+
+
+SIZES = Sizes(copies_bytes=[4096], matmuls=[("fp32", 8), ("tf32", 8), ("bf16", 4)])
+
+
+def test_torchs_probes_say_what_they_count():
+    torch = pytest.importorskip("torch")
+    expected = {COPY: 8192.0, "fp32": 1024.0, "tf32": 1024.0, "bf16": 128.0}
+    assert counted(torch_probes(torch, "cpu", SIZES)) == expected
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_numpys_probes_use_all_threads(threads):
+    assert counted(numpy_probes(SIZES, threads)) == {COPY: 8192.0, "fp32": 1024.0 * threads}
+
+
+def test_every_part_is_copied_and_the_threads_are_gone(monkeypatch):
+    import numpy as np
+
+    copied, real = [], np.copyto
+    monkeypatch.setattr(np, "copyto", lambda target, source: (copied.append(source.nbytes), real(target, source)))
+    threads = threading.active_count()
+    counted(numpy_probes(Sizes(copies_bytes=[4000], matmuls=[]), 3))
+    assert sum(copied) == 4000
+    assert len(copied) == 3
+    assert threading.active_count() == threads
+
+
+def test_what_a_thread_raises_is_raised(monkeypatch):
+    import numpy as np
+
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(np, "copyto", fail)
+    with pytest.raises(MemoryError):
+        counted(numpy_probes(Sizes(copies_bytes=[64], matmuls=[]), 2))
+
+
+def test_torch_is_given_its_threads_back():
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    with torch_threads(torch, 1):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
 
 
 def test_precision_is_set_for_the_probe_and_restored():
