@@ -1,16 +1,17 @@
 """What a session costs: minutes for 10, 100 and 1,000 benchmarks, by formula, from seconds that were measured.
 
-    python benchmarks/session_cost.py benchmarks/results/exchangeability.json [--suspects 0.11]
+    python benchmarks/session_cost.py benchmarks/results/gate_sessions_h200.txt
+    python benchmarks/session_cost.py benchmarks/results/exchangeability.json
 
-The record of exchangeability.py holds how long its processes took. From them,
+From a record of gate_sessions.py (its output) or exchangeability.py (its JSON) it takes
 
     t   one benchmark in one process, warm-up, timing and checks included
-    s   start and end of a fresh process (a fork)
-    c   start of the process that forks are made of
+    s   start and end of a fresh process: of a new interpreter in the former, of a fork in the latter
+    c   start of the process that forks are made of; 0 for new interpreters
     S   start of the session itself: interpreter, imports, collection
 
-and, for n benchmarks, a baseline of R runs, r confirming runs, and the share q of benchmarks that the screen suspects
-though nothing changed (benchmarks/verdicts.py finds it on the recordings),
+and prints, for n benchmarks, a baseline of R runs, r confirming runs, and the share q of benchmarks that the screen
+suspects though nothing changed (benchmarks/verdicts.py finds it on the recordings),
 
     save a baseline     S + n t + c + (R - 1)(s + n t)
     gate, no suspect    S + n t
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,7 +48,7 @@ class Seconds:
     session: float
 
     @classmethod
-    def of(cls, record: Mapping[str, dict]) -> Seconds:
+    def of_processes(cls, record: Mapping[str, dict]) -> Seconds:
         """Solve for the parts by the processes that ran one benchmark, some, and the whole suite."""
         took = {name: median(seconds) for name, seconds in record["process_seconds"].items()}
         counts = record["benchmarks"]
@@ -57,6 +59,25 @@ class Seconds:
             server=took["server"],
             session=max(0.0, took["own"] - counts["own"] * benchmark),
         )
+
+    @classmethod
+    def of_sessions(cls, text: str) -> Seconds:
+        """Solve for the parts by sessions that store ten runs, that suspect nothing, and that confirm one suspect.
+
+        With n benchmarks: saved - unchanged = 9 (s + n t), and slower - unchanged = 7 (s + t).
+        """
+        [n] = [int(count) for count in re.findall(r"^save a baseline: exit 0, (\d+) new", text, re.MULTILINE)]
+        took = {
+            kind: median(
+                float(seconds) for seconds in re.findall(rf"^{kind}.*, (\d+) s: as expected", text, re.MULTILINE)
+            )
+            for kind in ("save a baseline", "unchanged", "3 % more work")
+        }
+        whole = (took["save a baseline"] - took["unchanged"]) / 9
+        alone = (took["3 % more work"] - took["unchanged"]) / 7
+        benchmark = (whole - alone) / (n - 1)
+        session = took["unchanged"] - n * benchmark
+        return cls(benchmark=benchmark, process=alone - benchmark, server=0.0, session=session)
 
     def save(self, n: int, runs: int) -> float:
         """Save a baseline of `runs` runs."""
@@ -94,17 +115,15 @@ def table(seconds: Seconds, runs: int, confirm_runs: int, suspects: float) -> st
 def main() -> int:
     """Print the parts and the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("record", type=Path, help="the JSON of exchangeability.py")
+    parser.add_argument("record", type=Path, help="of gate_sessions.py (text) or exchangeability.py (JSON)")
     parser.add_argument("--runs", type=int, default=10, help="of a baseline, and of each side of an A/B (default: 10)")
     parser.add_argument("--confirm-runs", type=int, default=7, help="of a suspect (default: 7)")
     parser.add_argument("--suspects", type=float, default=SUSPECTS, help="share of benchmarks (default: 0.11)")
     arguments = parser.parse_args()
-    record = json.loads(arguments.record.read_text())
-    seconds = Seconds.of(record)
-    device = record["machine"].get("gpu") or record["machine"]["cpu"]
-    print(
-        f"{device}, --gpuperf-max-time={record['max_time']}: t = {seconds.benchmark:.2f} s, s = {seconds.process:.2f} s,"
-    )
+    text = arguments.record.read_text(encoding="utf-8")
+    is_json = arguments.record.suffix == ".json"
+    seconds = Seconds.of_processes(json.loads(text)) if is_json else Seconds.of_sessions(text)
+    print(f"t = {seconds.benchmark:.2f} s, s = {seconds.process:.1f} s, ", end="")
     print(f"c = {seconds.server:.1f} s, S = {seconds.session:.1f} s\n")
     print(table(seconds, arguments.runs, arguments.confirm_runs, arguments.suspects))
     return 0
