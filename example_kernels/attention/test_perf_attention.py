@@ -11,7 +11,7 @@ from example_kernels.support.availability import why_not_measured  # noqa: E402
 
 SHAPES = {"d128": (4, 32, 4096, 128), "d64": (4, 16, 8192, 64)}
 SHAPE_ON_CPU = (1, 2, 64, 32)
-LENGTHS = [256, 1024, 4096, 16384]
+LENGTHS = [256, 1024, 4096, 8192, 16384, 32768]
 RIVALS = ("torch", "flash", "cudnn", "triton")
 TOLERANCE = 2e-2
 
@@ -57,11 +57,6 @@ def test_attention_forward(gpubench, implementation, shape, causal):
     )
 
 
-def gradients(o: torch.Tensor, inputs: tuple[torch.Tensor, ...], do: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Run the backward pass alone, again and again on one graph."""
-    return torch.autograd.grad(o, inputs, do, retain_graph=True)
-
-
 @pytest.mark.perf
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -71,19 +66,44 @@ def test_attention_backward(gpubench, implementation, shape, causal):
     reason = why_not_measured(implementation, device)
     if reason:
         pytest.skip(reason)
-    q, k, v, do = make_inputs(device, SHAPES[shape])
-    o = IMPLEMENTATIONS[implementation](q, k, v, causal=causal)
-    gpubench.run(gradients, args=(o, (q, k, v), do), flops=2.5 * forward_flops(SHAPES[shape], causal))
+    q, k, v, _ = make_inputs(device, SHAPES[shape])
+    flops = 2.5 * forward_flops(SHAPES[shape], causal)
+    gpubench.run(IMPLEMENTATIONS[implementation], (q, k, v), {"causal": causal}, flops=flops, mode="backward")
 
 
 @pytest.mark.perf
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("implementation", ["unfused", "triton"])
-def test_attention_over_lengths(gpubench, implementation, length):
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_attention_is_faster_than_flash(gpubench, causal):
     device = str(gpubench.device)
-    reason = why_not_measured(implementation, device, on_cpu=length == LENGTHS[0])
+    reason = why_not_measured("triton", device)
     if reason:
         pytest.skip(reason)
-    shape = (1, 8, length, 64) if device.startswith("cuda") else SHAPE_ON_CPU
-    q, k, v = (x.detach() for x in make_inputs(device, shape)[:3])
-    gpubench.run(IMPLEMENTATIONS[implementation], args=(q, k, v), flops=forward_flops(shape, causal=False))
+    q, k, v = (x.detach() for x in make_inputs(device, SHAPES["d128"])[:3])
+    comparison = gpubench.compare(
+        {name: IMPLEMENTATIONS[name] for name in ("flash", "cudnn", "triton")},
+        args=(q, k, v),
+        kwargs={"causal": causal},
+        reference=exact,
+        rtol=TOLERANCE,
+        atol=TOLERANCE,
+        flops=forward_flops(SHAPES["d128"], causal),
+    )
+    comparison.assert_faster("triton", than="flash", by=1.4)
+
+
+@pytest.mark.perf
+def test_attention_grows_as_it_should(gpubench):
+    """Time as the square of the length, memory as the length: the score matrix is never stored."""
+    device = str(gpubench.device)
+    reason = why_not_measured("triton", device)
+    if reason:
+        pytest.skip(reason)
+
+    def make(length):
+        q, k, v = (x.detach() for x in make_inputs(device, (1, 16, length, 128))[:3])
+        return IMPLEMENTATIONS["triton"], (q, k, v)
+
+    flops = {length: forward_flops((1, 16, length, 128), causal=False) for length in LENGTHS}
+    sweep = gpubench.sweep(make, LENGTHS, flops=flops.__getitem__, fit_from=4096)
+    sweep.assert_scaling(2.0, tolerance=0.15)
+    sweep.assert_memory_scaling(1.0, tolerance=0.05)
