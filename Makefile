@@ -10,7 +10,7 @@ BASE_PYTHON ?= python3
 VENV ?= .venv
 VENV_ARGS ?=
 STORAGE ?= .gpuperf
-BENCH_ARGS ?= --gpuperf-max-time=0.3 --gpuperf-runs=8 --gpuperf-confirm-runs=6
+BENCH_ARGS ?= --gpuperf-max-time=0.3 --gpuperf-runs=8 --gpuperf-confirm-runs=6 --gpuperf-confirm-time=45
 
 ifdef PYTHON
 READY :=
