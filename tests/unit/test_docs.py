@@ -79,6 +79,13 @@ def test_pages_name_only_commands_that_exist(page: str) -> None:
     assert named - COMMANDS.keys() == set()
 
 
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (path.parent / target).exists()] == []
+
+
 def test_every_command_is_in_the_reference() -> None:
     text = (REFERENCE / "command.md").read_text(encoding="utf-8")
     assert [name for name, (_, summary) in COMMANDS.items() if f"| `gpuperf {name}` | {summary} |" not in text] == []
