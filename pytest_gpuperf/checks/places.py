@@ -46,6 +46,11 @@ def place_of_user(frame: FrameType | None) -> Place | None:
     return None
 
 
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame itself is the user's code."""
+    return not _is_own(frame.f_code.co_filename) and not _is_library(frame.f_code.co_filename)
+
+
 @lru_cache(maxsize=1024)
 def _is_own(file: str) -> bool:
     return Path(file).is_relative_to(Path(__file__).parents[1])

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_gpuperf.checks.places import Place, place_of_user
+from pytest_gpuperf.checks.places import Place, is_users, place_of_user
 
 SYNCHRONISING = "called a synchronizing CUDA operation"
 READING_METHODS = (
@@ -67,9 +67,12 @@ def cuda_waits(torch: Any, call: Callable[[], Any]) -> Waits:
 
 
 def reading_waits(torch: Any, call: Callable[[], Any]) -> Waits:
-    """Make the call once and note what would wait, were the tensors on a GPU."""
+    """Make the call once and note what would wait, were the tensors on a GPU.
+
+    What torch's own code reads is left out: optimisers keep numbers on the CPU, and read them there, on a GPU too.
+    """
     seen = Waits()
-    with _wrapped(torch.Tensor, READING_METHODS, _noting_waits(seen)):
+    with _wrapped(torch.Tensor, READING_METHODS, _noting_waits(seen, direct=True)):
         call_under_watch(call)
     return seen
 
@@ -114,7 +117,8 @@ def _wrapped(owner: Any, names: tuple[str, ...], wrap: Wrap) -> Iterator[None]:
                 delattr(owner, name)
 
 
-def _noting_waits(seen: Waits) -> Wrap:
+def _noting_waits(seen: Waits, *, direct: bool = False) -> Wrap:
+    """Return what notes each call of a function; `direct`: only calls that the user's own code makes."""
     inside: list[bool] = []
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,7 +126,9 @@ def _noting_waits(seen: Waits) -> Wrap:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if inside:  # printing a tensor reads many of its elements: that is one wait
                 return original(*args, **kwargs)
-            seen.wait(sys._getframe(1))
+            caller = sys._getframe(1)
+            if not direct or is_users(caller):
+                seen.wait(caller)
             inside.append(True)
             try:
                 return original(*args, **kwargs)
