@@ -79,7 +79,8 @@ def reading_findings(reading: DeviceReading, facts: DeviceFacts, *, on_gpu: bool
 
 
 def _nvml(reading: DeviceReading, facts: DeviceFacts) -> Iterator[DoctorFinding]:
-    problems = dict.fromkeys((*reading.notes, *(f"{name}: {why}" for name, why in facts.problems.items())))
+    untold = (f"{name}: {why}" for name, why in facts.problems.items())
+    problems = dict.fromkeys(filter(None, (*reading.notes, facts.absent, *untold)))
     if any(LOST in problem.lower() for problem in problems):
         yield matters(
             "NVML", "; ".join(problems), "the GPU fell off the bus: look at `dmesg`, then restart the machine"

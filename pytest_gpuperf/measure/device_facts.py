@@ -27,6 +27,8 @@ class DeviceFacts:
     usual_power_limit_w: float | None = None
     cuda_of_driver: tuple[int, int] | None = None
     """The newest CUDA version that the driver runs."""
+    absent: str = ""
+    """Why NVML cannot be asked at all; empty where it can."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """What could not be told, and why."""
 
@@ -50,8 +52,8 @@ def read_facts(nvml: Nvml) -> DeviceFacts:
     for name, question in _QUESTIONS.items():
         try:
             known[name] = nvml.answer(question)
-        except NvmlAbsentError:
-            break
+        except NvmlAbsentError as error:
+            return DeviceFacts(absent=str(error))
         except Exception as error:
             reason = first_line(error)
             if not any(words in reason.lower() for words in _NOT_SUPPORTED):

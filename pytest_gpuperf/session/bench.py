@@ -30,6 +30,7 @@ from pytest_gpuperf.measure.samples import RunRecord, Trials
 from pytest_gpuperf.options import Options
 from pytest_gpuperf.session.checking import Watch
 from pytest_gpuperf.session.limits import Judged, Limits
+from pytest_gpuperf.session.saying import say
 from pytest_gpuperf.session.tracing import Tracing
 from pytest_gpuperf.settings import BenchmarkSettings, TimerChoice
 
@@ -101,7 +102,12 @@ class Bench:
     @functools.cached_property
     def limits(self) -> Limits:
         """What holds measurements against the machine's ceilings and their tests' limits."""
-        return Limits(self.backend, self._options.session.ceilings, off=self._options.fresh_role)
+        return Limits(
+            self.backend,
+            self._options.session.ceilings,
+            off=self._options.fresh_role,
+            say=functools.partial(say, self._config),
+        )
 
     def timer_for(self, settings: BenchmarkSettings) -> Timer | None:
         """Return the timer that a `pytest_gpuperf_make_timer` hook makes; None for the back end's own."""

@@ -40,10 +40,12 @@ class Limits:
     All is done after a measurement, under the device's lock. `off`: fresh processes leave it to the session's own.
     """
 
-    def __init__(self, backend: Backend, mode: str, *, off: bool) -> None:
+    def __init__(self, backend: Backend, mode: str, *, off: bool, say: Callable[[str], None] = lambda _: None) -> None:
+        """`mode` is the setting `ceilings`; `say` shows a line while something takes long."""
         self._backend = backend
         self._mode = "off" if off else mode
         self._off = off
+        self._say = say
         self._measured_here = False
         self._problem = ""
 
@@ -79,14 +81,18 @@ class Limits:
 
     @functools.cached_property
     def _ceilings(self) -> Ceilings | None:
-        return self._fetched(lambda: measure_ceilings(self._backend), anew=self._mode == "measure")
+        return self._fetched(self._measured, anew=self._mode == "measure")
+
+    def _measured(self) -> Ceilings:
+        self._say(f"gpuperf: {MEASURING_CEILINGS}, which takes some seconds and is kept")
+        return measure_ceilings(self._backend)
 
     def _raise_ceilings(self) -> None:
         """Measure the ceilings again; the higher ones count from now on, in other sessions too."""
         before = self._ceilings
         if before is not None:
             self._measured_here = True
-            raised = self._fetched(lambda: before.best_with(measure_ceilings(self._backend)), anew=True)
+            raised = self._fetched(lambda: before.best_with(self._measured()), anew=True)
             self.__dict__["_ceilings"] = raised or before
 
     def _fetched(self, measure: Callable[[], Ceilings], *, anew: bool) -> Ceilings | None:

@@ -115,6 +115,15 @@ def test_ceilings_are_measured_only_where_something_is_stated_and_only_once(phys
     assert file.read_bytes() != content
 
 
+def test_measuring_them_is_told_while_it_goes_on(physics) -> None:
+    told = "gpuperf: measuring this machine's ceilings, which takes some seconds and is kept"
+    first = physics.run("--gpuperf", "-k", "copy")
+    first.stdout.fnmatch_lines([told])
+    assert first.stdout.str().index(told) < first.stdout.str().index("gpuperf: Fake GPU")
+    physics.run("--gpuperf", "-k", "copy").stdout.no_fnmatch_line(told)
+    physics.run("--gpuperf", "-q", "-k", "copy", "--gpuperf-ceilings=measure").stdout.no_fnmatch_line(told)
+
+
 def test_they_can_be_left_out(physics, cache: Path) -> None:
     physics.run("--gpuperf", "-k", "copy", "--gpuperf-ceilings=off").assert_outcomes(passed=1)
     assert _kept(physics, "copy")[:3] == [None, "", ""]

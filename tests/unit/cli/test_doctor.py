@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -186,6 +187,34 @@ def test_faults_of_nvml(fault: str) -> None:
     found = one(reading_findings(reading, facts, on_gpu=True), "NVML")
     assert found.weight == weight
     assert bool(found.remedy) is (weight != "fine")
+
+
+class Nvml580:
+    """A scripted library whose card falls off the bus after it was found."""
+
+    def nvmlInit(self) -> None:
+        pass
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        return uuid
+
+    def __getattr__(self, name: str) -> Callable:
+        def lost(*_: object) -> None:
+            raise RuntimeError("GPU is lost")
+
+        return lost
+
+
+@pytest.mark.parametrize(
+    ("library", "code", "mark"), [(None, 0, "- NVML: no NVML (ModuleNotFoundError"), (Nvml580(), 1, "! NVML: ")]
+)
+def test_the_command_with_and_without_nvml(
+    examine: Callable, monkeypatch: pytest.MonkeyPatch, library: object, code: int, mark: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    result = examine("--quick")
+    assert result.code == code
+    assert mark in result.out
 
 
 def test_a_troubled_card() -> None:

@@ -77,7 +77,9 @@ def test_a_lost_card_leaves_everything_unknown():
 
 
 def test_without_nvml_nothing_is_asked():
-    assert read_facts(Nvml("one", Library(nvmlInit="Driver Not Loaded"))) == DeviceFacts()
+    facts = read_facts(Nvml("one", Library(nvmlInit="Driver Not Loaded")))
+    assert facts == DeviceFacts(absent=facts.absent)
+    assert facts.absent.startswith("no NVML (NVMLError: Driver Not Loaded)")
 
 
 @pytest.mark.parametrize(("faults", "seen"), [({}, 2), ({"nvmlInit": "Driver Not Loaded"}, None)])
