@@ -9,10 +9,7 @@ torch = pytest.importorskip("torch")
 from example_kernels.support.availability import why_not_measured  # noqa: E402
 from example_kernels.training_step import IMPLEMENTATIONS, DecoderBlock, Mlp  # noqa: E402
 
-CHECKS = "off"  # a step changes the model's weights, and one of them waits for the GPU on purpose
 
-
-@pytest.mark.perf(checks=CHECKS)
 @pytest.mark.parametrize("item", [False, True], ids=["free", "item"])
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_mlp_step(gpubench, implementation, item):
@@ -27,7 +24,6 @@ def test_mlp_step(gpubench, implementation, item):
     assert float(loss) > 0
 
 
-@pytest.mark.perf(checks=CHECKS)
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_decoder_step(gpubench, implementation):
     device = str(gpubench.device)
