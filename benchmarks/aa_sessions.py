@@ -14,7 +14,8 @@ Everything is measured by `pytest --gpuperf` on suites/test_kernels.py:
 
 A session of unchanged code must fail nothing; a slower one must fail those two and nothing else. Exits with 1 where
 more than 1 % of the unchanged sessions fail, or fewer than 95 % of the slower ones end as they should.
-`--from FILE` replays a record anew.
+`--from FILE.json` replays a record anew; `--from FILE.npz` replays recorded processes (the format of
+`gpuperf calibrate --from`), whose slower kernels are `gelu_64m_p2` and `matmul_4k_p2`: about 2 %.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from tabulate import tabulate
 
 from pytest_gpuperf.compare.audit import Case
 from pytest_gpuperf.compare.moderation import suite_prior
+from pytest_gpuperf.compare.recordings import base_of, load_recording
 from pytest_gpuperf.compare.verdict import Policy
 from pytest_gpuperf.measure.samples import RunRecord
 
@@ -118,16 +120,23 @@ def _ended(done: Session, *, slower: bool) -> Ended:
     )
 
 
-def replayed(unchanged: Runs, slower: Runs, deals: int) -> Iterator[Ended]:
-    """Deal the recorded runs into sessions of unchanged code and of slower code, in turn."""
+def replayed(unchanged: Runs, slower: Runs, deals: int, *, paired: bool = False) -> Iterator[Ended]:
+    """Deal the recorded runs into sessions of unchanged code and of slower code, in turn.
+
+    `paired`: the slower runs were taken in the very processes of the unchanged ones, and are dealt with them.
+    """
     generator = random.Random(0)
-    available = min(len(runs) for runs in unchanged.values())
+    available = _fewest(unchanged)
     for _ in range(deals):
         drawn = generator.sample(range(available), BASELINE_RUNS + SESSION_RUNS)
         baseline = _dealt(unchanged, drawn[:BASELINE_RUNS], "baseline")
         yield _replay(baseline, _dealt(unchanged, drawn[BASELINE_RUNS:], "session"), slower=False)
-        few = generator.sample(range(min(len(runs) for runs in slower.values())), SESSION_RUNS)
+        few = drawn[BASELINE_RUNS:] if paired else generator.sample(range(_fewest(slower)), SESSION_RUNS)
         yield _replay(baseline, _dealt(slower, few, "session"), slower=True)
+
+
+def _fewest(runs: Runs) -> int:
+    return min(len(records) for records in runs.values())
 
 
 def _dealt(runs: Runs, positions: Sequence[int], name: str) -> Runs:
@@ -163,6 +172,8 @@ def table(real: Sequence[Ended], replays: Sequence[Ended]) -> str:
     for how, sessions in (("real", real), ("replayed", replays)):
         for slower in (False, True):
             chosen = [ended for ended in sessions if ended.slower is slower]
+            if not chosen:
+                continue
             others = Counter(name for ended in chosen for name in ended.regressed if not slower or name not in SLOWED)
             found = [sum(name in ended.regressed for ended in chosen) for name in SLOWED] if slower else ["", ""]
             right = sum(ended.as_it_should for ended in chosen)
@@ -203,6 +214,13 @@ def record(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def _recorded(path: Path, method: str) -> tuple[Runs, Runs]:
+    """Return the runs of unchanged code in a recording, and the same with the two kernels' known slowdowns."""
+    suite = load_recording(path, method=method)[method]
+    unchanged = {op: runs for op, runs in suite.items() if base_of(op, suite) is None}
+    return unchanged, {**unchanged, **{name: suite[f"{name}_p2"] for name in SLOWED}}
+
+
 def _runs(content: object) -> Runs:
     return msgspec.convert(content, dict[str, list[RunRecord]])
 
@@ -216,19 +234,27 @@ def main() -> int:
     parser.add_argument("--max-time", default="0.2", help="of one benchmark in one run, in seconds (default: 0.2)")
     parser.add_argument("--deals", type=int, default=200, help="replayed sessions of each kind (default: 200)")
     parser.add_argument("--pytest", default="", help="more arguments for pytest, separated by blanks")
-    parser.add_argument("--from", dest="recorded", type=Path, help="replay this record instead of measuring")
+    parser.add_argument("--from", dest="recorded", type=Path, help="replay this record or recording, measure nothing")
+    parser.add_argument("--method", default="clocked", help="of a recording (default: clocked)")
     parser.add_argument("--out", type=Path, help="where to write the record as JSON")
     arguments = parser.parse_args()
-    content = json.loads(arguments.recorded.read_text()) if arguments.recorded else record(arguments)
-    real = msgspec.convert(content["real_sessions"], list[Ended])
-    pools = [_runs(content[key]) for key in ("baseline_runs", "unchanged_runs", "own_runs")]
-    unchanged = {label: [run for pool in pools for run in pool.get(label, [])] for label in pools[0]}
-    replays = list(replayed(unchanged, _runs(content["slower_runs"]), arguments.deals))
-    print(f"{min(len(runs) for runs in unchanged.values())} recorded whole-suite runs of unchanged code")
+    if arguments.recorded and arguments.recorded.suffix == ".npz":
+        content, real = {"recording": arguments.recorded.name}, []
+        unchanged, slower = _recorded(arguments.recorded, arguments.method)
+    else:
+        content = json.loads(arguments.recorded.read_text()) if arguments.recorded else record(arguments)
+        real = msgspec.convert(content["real_sessions"], list[Ended])
+        pools = [_runs(content[key]) for key in ("baseline_runs", "unchanged_runs", "own_runs")]
+        unchanged = {label: [run for pool in pools for run in pool.get(label, [])] for label in pools[0]}
+        slower = _runs(content["slower_runs"])
+    replays = list(replayed(unchanged, slower, arguments.deals, paired="recording" in content))
+    print(f"{_fewest(unchanged)} recorded whole-suite runs of {len(unchanged)} benchmarks, {len(real)} real sessions")
     print(table(real, replays))
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        replayed_record = {"replayed_sessions": [asdict(ended) for ended in replays if not ended.as_it_should]}
+        replayed_record = {
+            "replayed_not_as_they_should": [asdict(ended) for ended in replays if not ended.as_it_should]
+        }
         arguments.out.write_text(json.dumps({**content, "deals": arguments.deals, **replayed_record}) + "\n")
     return 0 if hold(real) and hold(replays) else 1
 
