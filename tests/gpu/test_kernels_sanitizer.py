@@ -1,0 +1,51 @@
+"""compute-sanitizer finds no access outside memory in any kernel, at sizes off every tile."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+SANITIZER = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+if not torch.cuda.is_available():
+    pytest.skip("needs a CUDA device", allow_module_level=True)
+if not Path(SANITIZER).exists():
+    pytest.skip("compute-sanitizer was not found", allow_module_level=True)
+
+PROGRAMS = {
+    "gelu": """
+for name in ("triton", "cuda", "cuda_scalar"):
+    for n in (1, 1023, 4099):
+        x = torch.randn(n, device="cuda", dtype=torch.float16, requires_grad=True)
+        gelu.IMPLEMENTATIONS[name](x, "tanh").sum().backward()
+""",
+    "softmax": """
+for shape in ((5, 3), (3, 1000), (2, 33000)):
+    x = torch.randn(shape, device="cuda", requires_grad=True)
+    softmax.IMPLEMENTATIONS["triton"](x).sum().backward()
+softmax.IMPLEMENTATIONS["triton"](x.detach(), 0)
+""",
+    "attention": """
+for head_dim in (40, 64, 80, 128):
+    for causal in (False, True):
+        q, k, v = (torch.randn(1, h, n, head_dim, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+                   for h, n in ((2, 130), (1, 77), (1, 77)))
+        attention.IMPLEMENTATIONS["triton"](q, k, v, causal=causal).sum().backward()
+q = torch.randn(1, 2, 70, 33, device="cuda", requires_grad=True)
+attention.IMPLEMENTATIONS["triton"](q, q, q).sum().backward()
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", PROGRAMS)
+def test_memcheck_is_clean(operation):
+    code = f"import torch\nfrom example_kernels import {operation}\n{PROGRAMS[operation]}\ntorch.cuda.synchronize()\n"
+    command = [SANITIZER, "--tool", "memcheck", "--error-exitcode", "9", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=550)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
