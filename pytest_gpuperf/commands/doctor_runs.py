@@ -20,6 +20,7 @@ from pytest_gpuperf.measure.backends.base import Backend
 from pytest_gpuperf.measure.ceilings import Ceilings, measure_ceilings
 from pytest_gpuperf.measure.device_lock import exclusive
 from pytest_gpuperf.measure.errors import first_line
+from pytest_gpuperf.measure.physics import speed
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.report import units
 from pytest_gpuperf.store import ceilings as kept
@@ -44,10 +45,9 @@ def ceiling_findings(backend: Backend) -> Iterator[DoctorFinding]:
 
 
 def _told(ceilings: Ceilings) -> str:
-    bandwidth = ceilings.bandwidth.per_s
-    copies = f"copies {bandwidth / 1e12:.3g} TB/s" if bandwidth > 1e11 else f"copies {bandwidth / 1e9:.3g} GB/s"
-    rates = [f"{kind} {ceiling.per_s / 1e12:.3g}" for kind, ceiling in ceilings.matmul.items()]
-    return f"{copies}; TFLOP/s: {', '.join(rates) or 'none'} ({ceilings.seconds:.0f} s, {ceilings.by})"
+    rates = [f"multiplies {kind} at {speed(ceiling.per_s, 'FLOP/s')}" for kind, ceiling in ceilings.matmul.items()]
+    told = ", ".join([f"copies {speed(ceilings.bandwidth.per_s, 'B/s')}", *rates])
+    return f"{told} ({ceilings.by}; took {ceilings.seconds:.0f} s)"
 
 
 def spread_findings(runs: int, device: str) -> Iterator[DoctorFinding]:

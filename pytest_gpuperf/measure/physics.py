@@ -68,9 +68,15 @@ def assess(
         share_low=least_us / (record.mean_us + record.half_width_us),
         share_high=least_us / max(record.mean_us - record.half_width_us, 1e-9),
         bound="compute" if computes else "memory",
-        ceiling=f"{_tera(compute)} TFLOP/s {arithmetic}" if computes else f"{_tera(ceilings.bandwidth)} TB/s copied",
+        ceiling=_in_words(compute if computes else None, arithmetic, ceilings),
         impossible=_impossible(record, identity, ceilings),
     )
+
+
+def _in_words(compute: Ceiling | None, arithmetic: str | None, ceilings: Ceilings) -> str:
+    if compute is None:
+        return f"{speed(ceilings.bandwidth.per_s, 'B/s')} copied"
+    return f"{speed(compute.per_s, 'FLOP/s')} {arithmetic}"
 
 
 def bytes_through_memory(identity: Identity, cache_bytes: int | None) -> float:
@@ -97,8 +103,8 @@ def _impossible(record: RunRecord, identity: Identity, ceilings: Ceilings) -> st
     rate = moved / (slowest_us * 1e-6)
     if rate > ceilings.bandwidth.per_s * ceilings.margin * _doubt(ceilings.bandwidth):
         return (
-            f"{moved:.4g} bytes have to pass through memory, in {record.mean_us:.4g} us: {rate / 1e12:.3g} TB/s, where "
-            f"this machine copies {_tera(ceilings.bandwidth)} TB/s"
+            f"{moved:.4g} bytes have to pass through memory, in {record.mean_us:.4g} us: {speed(rate, 'B/s')}, where "
+            f"this machine copies {speed(ceilings.bandwidth.per_s, 'B/s')}"
         )
     flops = identity.workload.flops
     if flops is None or not ceilings.matmul or _WITHOUT_CEILING.search(identity.workload.arguments):
@@ -107,8 +113,8 @@ def _impossible(record: RunRecord, identity: Identity, ceilings: Ceilings) -> st
     rate = flops / (slowest_us * 1e-6)
     if rate > fastest.per_s * _clock_margin(record, fastest, ceilings) * _doubt(fastest):
         return (
-            f"{flops:.4g} operations in {record.mean_us:.4g} us are {rate / 1e12:.3g} TFLOP/s, where this machine "
-            f"multiplies matrices at {_tera(fastest)} TFLOP/s ({kind}, its fastest)"
+            f"{flops:.4g} operations in {record.mean_us:.4g} us are {speed(rate, 'FLOP/s')}, where this machine "
+            f"multiplies matrices at {speed(fastest.per_s, 'FLOP/s')} ({kind}, its fastest)"
         )
     return ""
 
@@ -148,5 +154,6 @@ def _per_second(amount: float | None, mean_us: float) -> float | None:
     return None if amount is None else amount / mean_us / 1e6
 
 
-def _tera(ceiling: Ceiling | None) -> str:
-    return "" if ceiling is None else f"{ceiling.per_s / 1e12:.3g}"
+def speed(per_s: float, unit: str) -> str:
+    """Say a rate in bytes or operations a second: `3.92 TB/s`, `26.2 GFLOP/s`."""
+    return f"{per_s / 1e12:.3g} T{unit}" if per_s >= 1e11 else f"{per_s / 1e9:.3g} G{unit}"

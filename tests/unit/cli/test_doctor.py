@@ -275,7 +275,7 @@ def test_ceilings_are_measured_anew_and_kept(monkeypatch: pytest.MonkeyPatch, tm
         (found,) = ceiling_findings(backend)
         assert found.weight == "fine"
         assert found.seen.startswith("copies 4")
-        assert "bf16 80" in found.seen
+        assert "TB/s, multiplies bf16 at 80" in found.seen
         assert backend.probings == times
     assert len(list(tmp_path.rglob("*.json"))) == 1
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pytest_gpuperf.measure.ceilings import Ceiling, Ceilings
-from pytest_gpuperf.measure.physics import assess, bytes_through_memory
+from pytest_gpuperf.measure.physics import assess, bytes_through_memory, speed
 from pytest_gpuperf.measure.plan import Identity, Workload
 from pytest_gpuperf.measure.samples import RunRecord
 
@@ -147,3 +147,8 @@ def test_fp64_has_no_ceiling_and_no_share():
 
 def test_without_tensors_the_fastest_arithmetic_is_the_measure():
     assert assess(run(200.0), identity(flops=8e10, arguments="Linear"), CEILINGS).share == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("per_s", "said"), [(4.27e12, "4.27 TB/s"), (1e11, "0.1 TB/s"), (2.26e10, "22.6 GB/s")])
+def test_speeds_have_a_unit_that_fits(per_s, said):
+    assert speed(per_s, "B/s") == said
