@@ -96,9 +96,7 @@ def _judge(case: _Case) -> _Judged:
     """Return the verdict on the times, and why."""
     baseline_count, policy = len(case.baseline), case.policy
     if baseline_count < policy.min_runs or case.seen is None:
-        needed = max(1, policy.min_runs - baseline_count)
-        have = reasons.runs(baseline_count)
-        return _Judged("inconclusive", f"the baseline has only {have}: extend it by {needed} to compare with")
+        return _Judged("inconclusive", reasons.too_few(baseline_count, policy))
     return (
         _regressed(case, case.seen)
         or _improved(case, case.seen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_gpuperf.compare.difference import Difference
 from pytest_gpuperf.compare.numbers import ratio_of
+from pytest_gpuperf.compare.verdict import Policy
 
 
 def percent(log_ratio: float) -> str:
@@ -31,6 +32,14 @@ def unchanged(seen: Difference) -> str:
     """Tell what was ruled out."""
     upper = seen.estimate + seen.bound(0.05)
     return f"at most {percent(upper)} slower" if upper >= 0 else f"at least {percent(upper)} faster"
+
+
+def too_few(baseline_count: int, policy: Policy) -> str:
+    """Tell how many runs the baseline lacks to compare with."""
+    if policy.interleaved:
+        return f"only {runs(baseline_count)} of each side: raise --gpuperf-runs"
+    needed = max(1, policy.min_runs - baseline_count)
+    return f"the baseline has only {runs(baseline_count)}: extend it by {needed} to compare with"
 
 
 def too_noisy(seen: Difference, visible: float | None, more: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import random
 import sys
@@ -14,7 +15,9 @@ import pytest
 
 from pytest_gpuperf.compare.fresh import FreshRun, Limits
 from pytest_gpuperf.compare.launchers import FreshCommand
+from pytest_gpuperf.compare.power import can_fail
 from pytest_gpuperf.compare.provenance import Tree, built_extensions, foreign_modules
+from pytest_gpuperf.compare.verdict import Policy
 from pytest_gpuperf.compare.worktree import Worktree
 from pytest_gpuperf.session.context import Context
 from pytest_gpuperf.session.fresh_worker import imported_files
@@ -146,6 +149,14 @@ def revision_gate(context: Context, both: BothTrees, node_ids: Mapping[str, str]
     measured = {key: entry for key, entry in entries.items() if key in node_ids and key not in broken}
     baseline = Baseline(machine_model=context.bench.machine.model, entries=measured)
     return context.gate_on(baseline, f"revision {context.baseline_name}", unusable=broken)
+
+
+def note_on_runs(runs: int) -> str:
+    """Say where so many runs of each side can fail nothing; empty where they can."""
+    if can_fail(runs, runs, Policy()):
+        return ""
+    enough = next(count for count in itertools.count(runs) if can_fail(count, count, Policy()))
+    return f"{runs} of each side are too few runs to call anything regressed: --gpuperf-runs={enough} are enough."
 
 
 def gate_before_comparing(context: Context, keys: Iterable[str]) -> Gate:

@@ -15,7 +15,7 @@ from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.report.accounting import Accounting
 from pytest_gpuperf.report.json import session_json
 from pytest_gpuperf.report.paragraphs import verdict_paragraph
-from pytest_gpuperf.session.against import compare_trees, gate_before_comparing, revision_gate
+from pytest_gpuperf.session.against import compare_trees, gate_before_comparing, note_on_runs, revision_gate
 from pytest_gpuperf.session.context import Context, json_errors
 from pytest_gpuperf.session.failing import failed_report, failure_message
 from pytest_gpuperf.session.findings import Finding, Look
@@ -107,6 +107,8 @@ class Closing:
             fresh = msgspec.structs.replace(finding, outcome=alone)
             self._ledger.findings[key] = with_runs(fresh, self._ledger.node_ids[key], both.new)
         self._context.gate = revision_gate(self._context, both, self._ledger.node_ids)
+        if node_ids and (note := note_on_runs(self._settings.runs)):
+            self._notes.append(note)
 
     def _with_look(self, *looks: Look) -> dict[str, Finding]:
         """The findings of these looks that have had no more than the session's own run yet."""

@@ -165,6 +165,15 @@ def test_unchanged_code_passes(repository: Repository) -> None:
     assert not repository.suite.storage.joinpath("baselines").exists()
 
 
+def test_too_few_runs_to_fail_are_told_of(repository: Repository) -> None:
+    repository.suite.times(other=200.0)
+    result = repository.glance("-k", "other")
+    assert result.ret == 0
+    assert repository.reasons["test_suite.py::test_other"] == "only 1 run of each side: raise --gpuperf-runs"
+    told = " ".join(line.strip() for line in result.outlines)
+    assert "1 of each side are too few runs to call anything regressed: --gpuperf-runs=7 are enough." in told
+
+
 def test_an_older_revision(repository: Repository) -> None:
     repository.suite.times(other=50.0)
     repository.commit()
