@@ -72,6 +72,13 @@ def test_torchs_probes_say_what_they_count():
     assert counted(torch_probes(torch, "cpu", SIZES)) == expected
 
 
+def test_probes_leave_the_tests_random_numbers_alone():
+    torch = pytest.importorskip("torch")
+    before = torch.get_rng_state()
+    counted(torch_probes(torch, "cpu", SIZES))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_numpys_probes_use_all_threads(threads):
     assert counted(numpy_probes(SIZES, threads)) == {COPY: 8192.0, "fp32": 1024.0 * threads}
