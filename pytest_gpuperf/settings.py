@@ -14,7 +14,7 @@ CheckMode = Literal["off", "warn", "fail"]
 
 DEFAULT_BASELINE = "main"
 CHECKS = (
-    "patched", "lazy", "caching", "compiling", "speed", "kernels", "sync", "pageable", "work", "streams", "stale",
+    "patched", "lazy", "caching", "compiling", "kernels", "sync", "pageable", "work", "streams", "stale",
     "aliasing", "mutation", "output", "constant", "precision", "gradients",
 )  # fmt: skip
 """The names of all checks."""

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget
-from pytest_gpuperf.checks.ceilings import Ceilings
 from pytest_gpuperf.checks.launches import Observed
 from pytest_gpuperf.checks.memory import is_poison, poison_freed, reserve_memory
 from pytest_gpuperf.checks.subject import SYNC, Subject
@@ -115,7 +114,6 @@ class Evidence:
         self.first = first
         self.early: Early | None = None
         self.timed: Timed | None = None
-        self.ceilings: Ceilings | None = None
         self.call_s = 0.0
         """What a call is expected to take."""
         self.failures: dict[str, Exception] = {}
@@ -160,8 +158,9 @@ class Evidence:
         usual_poison = self._poison_in(usual)
         call = self.bound(*self.subject.inputs())
         threads = set(threading.enumerate())
-        poison_freed(usual, self.torch)
+        kept = poison_freed(usual, self.torch)
         output = self.outputs(call())
+        del kept
         at_return = tuple(tensor.detach().clone() for tensor in output)
         left_running = tuple(thread.name for thread in threading.enumerate() if thread not in threads)
         time.sleep(LATE_S)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_gpuperf.checks.budget import Budget, OutOfTimeError
-from pytest_gpuperf.checks.ceilings import Ceilings
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.compiling import Compilations
 from pytest_gpuperf.checks.evidence import Evidence, FirstCall, Timed
@@ -56,7 +55,6 @@ class Inspection:
         subject: Subject,
         *,
         allowed: Collection[str] = (),
-        ceilings: Ceilings | None = None,
         budget: Budget | None = None,
     ) -> None:
         self._allowed = allowed
@@ -69,7 +67,6 @@ class Inspection:
         self._first_s = 0.0
         torch = sys.modules.get("torch")
         self._evidence = Evidence(subject, torch, watcher_for(subject.device, torch), FirstCall(), self._budget)
-        self._evidence.ceilings = ceilings
         with self._guarded("patched"):
             self._note_start()
 
@@ -99,11 +96,11 @@ class Inspection:
     def before(self) -> None:
         """Make the calls that belong before the timed region."""
         evidence = self._evidence
-        if self._first_s > LONGEST_FIRST_CALL_S or not evidence.has_tensors:
-            return
-        evidence.call_s = self._first_s
-        self._warm_up()
         with self._guarded("work"):
+            if self._first_s > LONGEST_FIRST_CALL_S or not evidence.has_tensors:
+                return
+            evidence.call_s = self._first_s
+            self._warm_up()
             evidence.take_early()
 
     def timing(self) -> AbstractContextManager[None]:
@@ -117,11 +114,12 @@ class Inspection:
         evidence.call_s = max(record.mean_us, record.host_us or 0.0) / 1e6
         findings = self._findings_of(WITHOUT_TENSORS)
         launches = None
-        if evidence.has_tensors:
-            self._warm_up()
-            with self._guarded("kernels"):
+        with self._guarded("kernels"):
+            if evidence.has_tensors:
+                self._warm_up()
                 launches = self._launches()
-            findings += self._findings_of(WITH_TENSORS)
+        # Outside of the guard: each of these checks has its own, whatever became of the list of kernels.
+        findings += self._findings_of(WITH_TENSORS) if self._has_tensors else []
         return Inspected(
             findings=tuple(findings),
             notes=tuple(f"checks came to nothing ({why}): {', '.join(names)}" for why, names in self._left_out.items()),
@@ -157,6 +155,10 @@ class Inspection:
                 with self._guarded(check.name):
                     found += check.findings(self._evidence)
         return found
+
+    @property
+    def _has_tensors(self) -> bool:
+        return bool(vars(self._evidence).get("has_tensors", False))
 
     @property
     def _device_lost(self) -> bool:

@@ -30,15 +30,22 @@ def reserve_memory(count_bytes: int, device: str, torch: Any) -> float:
     return count_bytes / GPU_BYTES_PER_S
 
 
-def poison_freed(like: tuple[Any, ...], torch: Any) -> None:
-    """Free blocks of the sizes of these tensors whose every byte is `POISON_BYTE`: NaN to all floating types."""
+def poison_freed(like: tuple[Any, ...], torch: Any) -> list[Any]:
+    """Free blocks of the sizes of these tensors whose every byte is `POISON_BYTE`: NaN to all floating types.
+
+    Return what is to be kept until the memory has been used: without it, the host's allocator would find all it was
+    given free again and give it back to the system.
+    """
     sizes = {(tensor.device, size_bytes([tensor])) for tensor in like}
     blocks = [
-        torch.full((count_bytes,), POISON_BYTE, dtype=torch.uint8, device=device)
+        [torch.full((count_bytes,), POISON_BYTE, dtype=torch.uint8, device=device) for _ in range(_blocks(count_bytes))]
         for device, count_bytes in sizes
-        for _ in range(min(max(FEWEST_BLOCKS, POISONED_BYTES // max(1, count_bytes)), MOST_BLOCKS))
     ]
-    del blocks
+    return [of_one_size[-1] for of_one_size in blocks]
+
+
+def _blocks(count_bytes: int) -> int:
+    return min(max(FEWEST_BLOCKS, POISONED_BYTES // max(1, count_bytes)), MOST_BLOCKS)
 
 
 def is_poison(tensor: Any, torch: Any) -> Any:

@@ -15,7 +15,6 @@ from pytest_gpuperf.checks import (
     pageable,
     patched,
     precision,
-    speed,
     stale,
     streams,
     sync,
@@ -23,7 +22,7 @@ from pytest_gpuperf.checks import (
 )
 from pytest_gpuperf.checks.check import Check
 
-WITHOUT_TENSORS: tuple[Check, ...] = (patched.CHECK, lazy.CHECK, caching.CACHED_FUNCTION, compiling.CHECK, speed.CHECK)
+WITHOUT_TENSORS: tuple[Check, ...] = (patched.CHECK, lazy.CHECK, caching.CACHED_FUNCTION, compiling.CHECK)
 """Checks that make no calls, unless on a tensor that an output pretends to be."""
 
 WITH_TENSORS: tuple[Check, ...] = (

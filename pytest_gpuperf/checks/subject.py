@@ -22,8 +22,6 @@ class Subject:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     setup: Callable[[], Inputs] | None = None
     reference: Callable[..., Any] | None = None
-    bytes_moved: float | None = None
-    flops: float | None = None
     device: str = "cpu"
     max_kernels: int | None = None
     extra_checks: tuple[str, ...] = ()

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from pytest_gpuperf.checks.ceilings import Ceilings, rated_ceilings
 from pytest_gpuperf.checks.inspection import Inspected, Inspection
 from pytest_gpuperf.checks.subject import Subject
 from pytest_gpuperf.gpubench import BenchmarkCall
@@ -32,13 +31,11 @@ class Watch:
             kwargs=call.kwargs,
             setup=call.setup,
             reference=call.reference,
-            bytes_moved=call.bytes_moved,
-            flops=call.flops,
             device=backend.device,
             max_kernels=settings.max_kernels,
             extra_checks=settings.extra_checks,
         )
-        self._inspection = Inspection(subject, allowed=settings.allow, ceilings=_ceilings(backend))
+        self._inspection = Inspection(subject, allowed=settings.allow)
 
     def reference_done(self) -> None:
         """Note that the reference has returned."""
@@ -64,11 +61,3 @@ class Watch:
             kernels=inspected.kernel_names,
         )
         return replace(measurement, record=record), inspected
-
-
-def _ceilings(backend: Backend) -> Ceilings | None:
-    if not backend.device.startswith("cuda"):
-        return None
-    import torch
-
-    return rated_ceilings(torch.cuda.get_device_properties(backend.device))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.checks.budget import Budget
-from pytest_gpuperf.checks.ceilings import Ceilings
 from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.checks.inspection import Inspected, Inspection
 from pytest_gpuperf.checks.subject import Subject
@@ -30,13 +29,12 @@ def run_inspected(
     fn: Callable[..., Any],
     args: Sequence[Any] = (),
     *,
-    ceilings: Ceilings | None = None,
     allow: Sequence[str] = (),
     **stated: Any,
 ) -> Inspected:
     """Call, verify nothing, inspect before and after a short measurement."""
     subject = Subject(fn=fn, args=args, device=backend.device, **stated)
-    inspection = Inspection(subject, allowed=allow, ceilings=ceilings, budget=Budget(AMPLE_S))
+    inspection = Inspection(subject, allowed=allow, budget=Budget(AMPLE_S))
     expected = None
     if subject.reference is not None:
         inputs, named = subject.inputs()

@@ -12,8 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_gpuperf.checks.ceilings import Ceilings
-
 torch = pytest.importorskip("torch")
 
 
@@ -315,12 +313,6 @@ def test_precision_is_lowered(inspected, device):
     found = inspected(cheat, a, b, reference=torch.matmul)
     assert names(found) == {"precision"}
     assert "float32" in found.findings[0].seen
-
-
-def test_faster_than_the_device_can_be(inspected, x):
-    ceilings = Ceilings(bytes_per_s=1e9, flops_per_s=1e9)
-    assert names(inspected(softmax, x, bytes_moved=1e9, ceilings=ceilings)) == {"speed"}
-    assert names(inspected(softmax, x, flops=1e9, ceilings=ceilings)) == {"speed"}
 
 
 def test_gradients_pile_up(inspected, device):

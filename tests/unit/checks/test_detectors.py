@@ -14,13 +14,11 @@ from pytest_gpuperf.checks import (
     lazy,
     pageable,
     precision,
-    speed,
     stale,
     streams,
     sync,
     work,
 )
-from pytest_gpuperf.checks.ceilings import Ceilings, rated_ceilings
 from pytest_gpuperf.checks.launches import Launch, Observed, busy_us, kernel_uses, listed, missing
 
 
@@ -136,27 +134,6 @@ def test_promises():
 )
 def test_lower_precision(dtype, error, reference_error, is_lowered):
     assert bool(precision.lowered(dtype, error, reference_error)) is is_lowered
-
-
-def test_speeds_that_no_device_has():
-    ceilings = Ceilings(bytes_per_s=4e12, flops_per_s=8e14, cache_bytes=50_000_000)
-    assert "8 TB/s" in speed.impossible(100.0, ceilings, bytes_moved=8e8)
-    assert speed.impossible(100.0, ceilings, bytes_moved=4e8) == ""
-    assert speed.impossible(1.0, ceilings, bytes_moved=9e7) == ""  # it may all be in the cache
-    assert "TFLOP/s" in speed.impossible(100.0, ceilings, flops=1e12)
-    assert speed.impossible(1.0, Ceilings(), bytes_moved=1e12, flops=1e15) == ""
-
-
-def test_rated_bandwidth():
-    class Properties:
-        memory_clock_rate = 3_201_000
-        memory_bus_width = 6144
-        L2_cache_size = 60 << 20
-
-    found = rated_ceilings(Properties())
-    assert found.bytes_per_s == pytest.approx(4.917e12, rel=1e-3)
-    assert found.cache_bytes == 60 << 20
-    assert rated_ceilings(object()) is None
 
 
 def test_the_kernel_limit():
