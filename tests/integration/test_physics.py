@@ -188,3 +188,12 @@ def test_launch_bound_benchmarks_are_named(physics) -> None:
 def test_limits_that_cannot_be_judged_are_said(physics) -> None:
     physics.run("--gpuperf", "-k", "copy", "--gpuperf-ceilings=off", "--gpuperf-min-speed-of-light=0.5")
     assert any("min_speed_of_light is not judged" in note for note in _kept(physics, "copy")[5])
+
+
+def test_under_xdist_limits_fail_the_test_that_set_them(physics) -> None:
+    pytest.importorskip("xdist")
+    physics.times(limited=150.0, copy=40.0)
+    result = physics.process("--gpuperf", "-n2", "-k", "copy or fast_enough or matmul")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines_random(["*check impossible: *", "*check min_speed_of_light: *"])
+    result.stdout.fnmatch_lines(["*of peak*", "test_matmul*7?.? %*"])
