@@ -34,6 +34,8 @@ class _Line:
 def fit_scaling(sizes: Sequence[float], rounds: Sequence[Sequence[float]]) -> ScalingFit:
     """Fit the exponent by least squares; `rounds` has the log figures of all sizes for every round, one or more.
 
+    A size's figure is the centre of its rounds, as `mean_interval` finds it.
+
     Two things make the exponent uncertain: that the figures may not lie on a power law, which the residuals from the
     line tell (Student's t on two sizes fewer, so with two sizes not at all), and noise, which the scatter of the
     rounds' own exponents tells (not for one round, such as exact figures). The interval is the wider of the two.
@@ -43,7 +45,7 @@ def fit_scaling(sizes: Sequence[float], rounds: Sequence[Sequence[float]]) -> Sc
     if len(set(sizes)) < 2 or min(sizes) <= 0 or not rounds:
         raise ValueError("an exponent needs two distinct positive sizes and a round")
     log_sizes = [math.log(size) for size in sizes]
-    line = _line(log_sizes, [mean(column) for column in zip(*rounds, strict=True)])
+    line = _line(log_sizes, [mean_interval(column)[0] for column in zip(*rounds, strict=True)])
     reach = max(_reach_by_residuals(line), _reach_by_rounds(log_sizes, rounds))
     return ScalingFit(
         exponent=line.slope,

@@ -48,9 +48,20 @@ def test_the_interval_is_students_on_the_rounds():
     assert reach == pytest.approx(3.182446 * 0.5773503 / 2)
 
 
-def test_neighbouring_rounds_alike_count_for_fewer():
-    steps = [0.0] * 10 + [1.0] * 10
-    assert mean_interval(steps)[1] > 2 * mean_interval([0.0, 1.0] * 10)[1]
+@pytest.mark.parametrize("count", [16, 40])
+def test_neighbouring_rounds_alike_count_for_fewer(count):
+    half = count // 2
+    steps = [0.0] * half + [1.0] * half
+    source = random.Random(count)
+    assert mean_interval(steps)[1] > 2 * mean_interval(source.sample(steps, count))[1]
+
+
+def test_bursts_among_many_rounds_do_not_move_the_centre():
+    quiet = [0.001 * (number % 3) for number in range(100)]
+    disturbed = [value + (2.0 if number % 10 < 3 else 0.0) for number, value in enumerate(quiet)]
+    middle, reach = mean_interval(disturbed)
+    assert middle == pytest.approx(0.001, abs=2e-3)
+    assert reach < 0.002
 
 
 def test_a_lone_outlier_does_not_make_up_the_interval():
@@ -58,13 +69,27 @@ def test_a_lone_outlier_does_not_make_up_the_interval():
     assert mean_interval([*quiet[:5], 5.0, *quiet[6:]])[1] < 0.01
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says():
+@pytest.mark.parametrize("count", [12, 25, 100])
+def test_the_interval_holds_the_truth_as_often_as_it_says(count):
     source = random.Random(7)
     trials, held = 1000, 0
     for _ in range(trials):
-        middle, reach = mean_interval([source.gauss(0.0, 1.0) for _ in range(12)])
+        middle, reach = mean_interval([source.gauss(0.0, 1.0) for _ in range(count)])
         held += abs(middle) <= reach
     assert 0.93 <= held / trials <= 0.99
+
+
+def test_the_interval_holds_the_truth_where_neighbours_have_much_in_common():
+    source = random.Random(8)
+    trials, held = 500, 0
+    for _ in range(trials):
+        state, values = 0.0, []
+        for _ in range(100):
+            state = 0.7 * state + source.gauss(0.0, 1.0)
+            values.append(state)
+        middle, reach = mean_interval(values)
+        held += abs(middle) <= reach
+    assert 0.91 <= held / trials <= 0.99
 
 
 @given(st.lists(st.tuples(logs, logs), min_size=2, max_size=30))
