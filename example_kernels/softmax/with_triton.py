@@ -30,6 +30,7 @@ SHARED_WARPS = 8
 SHARED_PROGRAMS_PER_MULTIPROCESSOR = 4
 SHARED_REGISTERS = 64
 SPLIT_PROGRAMS_PER_MULTIPROCESSOR = 8
+MAXIMUM_GRID_Y = 65535
 
 Strategy = Literal["single_tile", "shared", "online", "split"]
 
@@ -132,9 +133,6 @@ def softmax_columns(x: torch.Tensor, y: torch.Tensor) -> None:
             count = min(outer - first, MAXIMUM_GRID_Y)
             grid = (triton.cdiv(inner, neighbours), count)
             kernels.columns_kernel[grid](x[first:], y[first:], length, inner, tile, neighbours, num_warps=4)
-
-
-MAXIMUM_GRID_Y = 65535
 
 
 def _check(x: torch.Tensor, dim: int) -> None:

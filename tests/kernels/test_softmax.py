@@ -78,6 +78,12 @@ def test_rows_with_a_stride_are_read_where_they_lie(draw):
     torch.testing.assert_close(kernel(x), torch.softmax(x, -1))
 
 
+def test_more_slices_than_one_launch_takes(draw, monkeypatch):
+    monkeypatch.setattr(with_triton, "MAXIMUM_GRID_Y", 3)
+    x = draw((8, 5, 4))
+    torch.testing.assert_close(kernel(x, 1), torch.softmax(x, 1))
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_wide_strided_rows(draw, strategy):
     x = draw((3, 9001))[:, :8500]
