@@ -78,7 +78,7 @@ def interval(middle: float, reach: float, rounds: int) -> PairedRatio:
 def stretches(found: Interleaved) -> list[PairedRatio | None]:
     """Return the ratios of consecutive stretches of rounds."""
     one_logs, other_logs = found.log_times
-    numbers = sorted(one_logs)
+    numbers = sorted(one_logs.keys() & other_logs.keys())
     starts = range(0, len(numbers) - LEAST_ROUNDS + 1, LEAST_ROUNDS)
     parts = [numbers[start : start + LEAST_ROUNDS] for start in starts]
     return [paired_ratio({n: one_logs[n] for n in part}, {n: other_logs[n] for n in part}) for part in parts]

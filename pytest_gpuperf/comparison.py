@@ -37,9 +37,9 @@ class BenchComparison:
     def ratio(self, name: str, *, to: str) -> PairedRatio | None:
         """Return the time of `name` over the time of `to` with its 95 % interval: below 1, `name` is faster.
 
-        From the rounds' log ratios of median trials, as `compare.pairs` has it. It says how well this process's run knows the
-        ratio; another process may find another one, by what memory layout and compilation make of it. None where
-        nothing was measured. Raises `ValueError` for a name that was not compared.
+        From the rounds' log ratios of median trials, as `compare.pairs` has it. It says how well this process's run
+        knows the ratio; another process may find another one, by what memory layout and compilation make of it. None
+        where nothing was measured. Raises `ValueError` for a name that was not compared.
         """
         self._check(name)
         self._check(to)
