@@ -33,6 +33,7 @@ def add_options(parser: pytest.Parser) -> None:
     """Register every option and ini key."""
     group = parser.getgroup("gpuperf", "performance regression testing (gpuperf)")
     _add_actions(group)
+    _add_storing(group)
     _add_profiling(group)
     for setting in (*PER_SESSION.values(), *PER_BENCHMARK.values()):
         _add_setting(parser, group, setting)
@@ -55,17 +56,6 @@ def _add_actions(group: pytest.OptionGroup) -> None:
         dest="gpuperf_only",
         help="deselect the tests that use neither the gpubench fixture nor the perf marker",
     )
-    for option, what in zip(_STORING, ("replace", "add runs to"), strict=True):
-        add(
-            option,
-            nargs="?",
-            const=DEFAULT_BASELINE,
-            default=None,
-            metavar="NAME",
-            dest=option[2:].replace("-", "_"),
-            help=f"measure in fresh processes and {what} the entries of the tests that ran, in baseline NAME (default: "
-            f"{DEFAULT_BASELINE}); together with --gpuperf, only those whose verdict allows it",
-        )
     add(
         "--gpuperf-against",
         metavar="REV",
@@ -90,6 +80,20 @@ def _add_actions(group: pytest.OptionGroup) -> None:
         dest="gpuperf_force",
         help="store results even if they were measured under a debugger, a profiler or CUDA_LAUNCH_BLOCKING=1",
     )
+
+
+def _add_storing(group: pytest.OptionGroup) -> None:
+    for option, what in zip(_STORING, ("replace", "add runs to"), strict=True):
+        group.addoption(
+            option,
+            nargs="?",
+            const=DEFAULT_BASELINE,
+            default=None,
+            metavar="NAME",
+            dest=option[2:].replace("-", "_"),
+            help=f"measure in fresh processes and {what} the entries of the tests that ran, in baseline NAME (default: "
+            f"{DEFAULT_BASELINE}); together with --gpuperf, only those whose verdict allows it",
+        )
 
 
 def _add_profiling(group: pytest.OptionGroup) -> None:
