@@ -174,6 +174,7 @@ def test_too_few_runs_to_fail_are_told_of(repository: Repository) -> None:
     assert "1 of each side are too few runs to call anything regressed: --gpuperf-runs=7 are enough." in told
 
 
+@pytest.mark.slow
 def test_an_older_revision(repository: Repository) -> None:
     repository.suite.times(other=50.0)
     repository.commit()
@@ -253,6 +254,7 @@ class TestWhatTheRevisionCannotRun:
         }
         assert "No module named 'absent_module'" in repository.reasons["test_broken.py::test_other"]
 
+    @pytest.mark.slow
     def test_a_test_that_fails_there(self, repository: Repository) -> None:
         self._change_after_commit(repository, "assert False, 'known to be wrong'")
         assert repository.verdicts["test_suite.py::test_other"] == "incomparable"
@@ -305,6 +307,7 @@ class TestWhatCannotBeComparedWith:
         assert result.ret == 4
         result.stderr.fnmatch_lines(["*--gpuperf-against=HEAD: * is in no git repository*"])
 
+    @pytest.mark.slow
     def test_a_shallow_clone(self, repository: Repository, tmp_path: Path, pytester: pytest.Pytester) -> None:
         repository.commit()
         repository.git("clone", "--quiet", "--depth=1", f"file://{repository.path}", str(tmp_path / "clone"))
@@ -342,6 +345,7 @@ class TestWhereItRuns:
             "perf/test_suite.py::test_op[op4]": pytest.approx(1, rel=0.05),
         }
 
+    @pytest.mark.slow
     def test_outside_of_the_repository(
         self, repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
@@ -356,13 +360,13 @@ class TestWhereItRuns:
         "arguments",
         [
             ["{top}/test_suite.py::test_other"],
-            ["--rootdir={top}", "{top}"],
+            pytest.param(["--rootdir={top}", "{top}"], marks=pytest.mark.slow),
             ["--rootdir", "{top}", "-c", "{top}/pytest.ini", "test_suite.py"],
-            ["-c{top}/pytest.ini", "--confcutdir={top}"],
-            ["-o", "pythonpath={top}"],
-            ["--", "test_suite.py::test_other"],
+            pytest.param(["-c{top}/pytest.ini", "--confcutdir={top}"], marks=pytest.mark.slow),
+            pytest.param(["-o", "pythonpath={top}"], marks=pytest.mark.slow),
+            pytest.param(["--", "test_suite.py::test_other"], marks=pytest.mark.slow),
         ],
-        ids=lambda arguments: " ".join(arguments),
+        ids=" ".join,
     )
     def test_paths_in_the_arguments(self, repository: Repository, arguments: list[str]) -> None:
         repository.suite.times(other=200.0)
@@ -370,6 +374,7 @@ class TestWhereItRuns:
         repository.suite.run("-k", "other", *ONCE, f"--gpuperf-json={repository.path}/out/results.json", *given)
         assert repository.ratios == {"test_suite.py::test_other": pytest.approx(2, rel=0.05)}
 
+    @pytest.mark.slow
     def test_through_a_link(self, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "link").symlink_to(repository.path)
         monkeypatch.chdir(tmp_path / "link")
@@ -410,6 +415,7 @@ class TestSubmodules:
         assert result.ret == 4
         result.stderr.fnmatch_lines(["*--gpuperf-against=HEAD: its submodule library cannot be checked out: *"])
 
+    @pytest.mark.slow
     def test_one_that_the_working_tree_leaves_out(self, repository: Repository, library: Path) -> None:
         repository.write("kernels.py", PACKAGE)
         repository.write("pytest.ini", "[pytest]\npythonpath = .\n")
@@ -452,6 +458,7 @@ class TestInstallations:
         quiet = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
         return lambda *arguments: pytester.run(str(script), *quiet, *arguments)
 
+    @pytest.mark.slow
     def test_editable_by_path(self, site: Path, package: Repository, pytest_there: Callable[..., Any]) -> None:
         (site / "kernels.pth").write_text(f"{package.path / 'src'}\n")
         assert pytest_there(*ONCE, "--gpuperf-json=out/results.json").ret == 0
@@ -476,6 +483,7 @@ class TestInstallations:
         file = site / "kernels/__init__.py"
         result.stderr.fnmatch_lines([f"*the processes of the revision did not run its own code: kernels from {file}.*"])
 
+    @pytest.mark.slow
     def test_a_copy_that_the_tree_comes_before(
         self, site: Path, package: Repository, pytest_there: Callable[..., Any]
     ) -> None:
