@@ -70,7 +70,7 @@ class Arm:
         again = run(self._interpreters, list(first.failures))
         self._no_forks = again.failures.keys() != first.failures.keys()
         passed = [(node_id, event) for node_id, event in first.measured if node_id not in first.failures]
-        return replace(again, measured=passed + again.measured)
+        return replace(again, measured=passed + again.measured, modules={**first.modules, **again.modules})
 
     @property
     def forks_given_up(self) -> bool:
