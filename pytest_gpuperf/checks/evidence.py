@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget
 from pytest_gpuperf.checks.launches import Observed
-from pytest_gpuperf.checks.memory import is_poison, poison_freed, reserve_memory
+from pytest_gpuperf.checks.memory import POISON_BYTE, free_filled, is_poison, reserve_memory
 from pytest_gpuperf.checks.subject import SYNC, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
 from pytest_gpuperf.checks.watching import Watcher
@@ -152,15 +152,14 @@ class Evidence:
     @once
     def poisoned(self) -> PoisonedCall:
         """A call on the benchmark's own inputs after memory of its outputs' sizes was freed full of poison."""
+        like = self.outputs(self.repeated.output)
         self.reserve(2, LATE_S)
-        usual = self.outputs(self.bound(*self.subject.inputs())())
-        self.reserve_bytes(4 * tensors.size_bytes(usual))
+        self.reserve_bytes(4 * tensors.size_bytes(like))
+        # What is poison now may be left from an earlier benchmark's poison.
+        usual = self._call_on_memory_of(0, like)
         usual_poison = self._poison_in(usual)
-        call = self.bound(*self.subject.inputs())
         threads = set(threading.enumerate())
-        kept = poison_freed(usual, self.torch)
-        output = self.outputs(call())
-        del kept
+        output = self._call_on_memory_of(POISON_BYTE, like)
         at_return = tuple(tensor.detach().clone() for tensor in output)
         left_running = tuple(thread.name for thread in threading.enumerate() if thread not in threads)
         time.sleep(LATE_S)
@@ -171,6 +170,14 @@ class Evidence:
             is_late=not all(tensors.same_bits(*pair, self.torch) for pair in zip(at_return, output, strict=True)),
             left_running=left_running,
         )
+
+    def _call_on_memory_of(self, byte: int, like: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Call on the benchmark's own inputs, free memory being full of one byte; return the tensors of the output."""
+        call = self.bound(*self.subject.inputs())
+        kept = free_filled(byte, like, self.torch)
+        output = self.outputs(call())
+        del kept
+        return output
 
     @once
     def fresh(self) -> FreshCall:

@@ -13,6 +13,7 @@ HOST_BYTES_PER_S = 1e9
 MOST_OF_FREE_MEMORY = 0.5
 MOST_HOST_BYTES = 1 << 29
 POISON_BYTE = 0xFF
+"""All elements made of it are NaN, to every floating type, and of a kind that no arithmetic yields."""
 POISONED_BYTES = 1 << 20
 """Of each size, in as many blocks as fit: free ones that an allocator has left from before are taken first."""
 FEWEST_BLOCKS, MOST_BLOCKS = 4, 64
@@ -30,15 +31,15 @@ def reserve_memory(count_bytes: int, device: str, torch: Any) -> float:
     return count_bytes / GPU_BYTES_PER_S
 
 
-def poison_freed(like: tuple[Any, ...], torch: Any) -> list[Any]:
-    """Free blocks of the sizes of these tensors whose every byte is `POISON_BYTE`: NaN to all floating types.
+def free_filled(byte: int, like: tuple[Any, ...], torch: Any) -> list[Any]:
+    """Free blocks of the sizes of these tensors whose every byte is `byte`.
 
     Return what is to be kept until the memory has been used: without it, the host's allocator would find all it was
     given free again and give it back to the system.
     """
     sizes = {(tensor.device, size_bytes([tensor])) for tensor in like}
     blocks = [
-        [torch.full((count_bytes,), POISON_BYTE, dtype=torch.uint8, device=device) for _ in range(_blocks(count_bytes))]
+        [torch.full((count_bytes,), byte, dtype=torch.uint8, device=device) for _ in range(_blocks(count_bytes))]
         for device, count_bytes in sizes
     ]
     return [of_one_size[-1] for of_one_size in blocks]

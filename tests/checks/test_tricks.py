@@ -254,17 +254,22 @@ def test_right_for_the_verified_input_only(inspected, x):
 
 @pytest.mark.usefixtures("on_cpu")
 def test_a_thread_does_the_work(inspected, x):
+    threads = []
+
     def cheat(x):
         output = torch.empty(4096)
 
         def late():
-            time.sleep(0.001)
+            time.sleep(0.02)
             output.copy_(torch.sort(x.reshape(-1)[:4096]).values)
 
-        threading.Thread(target=late).start()
+        threads.append(threading.Thread(target=late))
+        threads[-1].start()
         return output
 
     assert doubted(inspected(cheat, x), "streams")
+    for thread in threads:
+        thread.join()
 
 
 @pytest.mark.usefixtures("on_cpu")
