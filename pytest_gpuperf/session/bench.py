@@ -31,6 +31,7 @@ from pytest_gpuperf.options import Options
 from pytest_gpuperf.session.checking import Watch
 from pytest_gpuperf.session.limits import Judged, Limits
 from pytest_gpuperf.session.saying import say
+from pytest_gpuperf.session.subtests import Subtests
 from pytest_gpuperf.session.tracing import Tracing
 from pytest_gpuperf.settings import BenchmarkSettings, TimerChoice
 
@@ -70,6 +71,7 @@ class Bench:
         self._options = options
         self._taken: dict[str, list[Measured]] = {}
         self.stored_timer: StoredTimer = lambda _: None
+        self.subtests = Subtests()
 
     @functools.cached_property
     def backend(self) -> Backend:

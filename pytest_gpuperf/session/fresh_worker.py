@@ -189,7 +189,7 @@ def _run_one(index: int, item: pytest.Item, nextitem: pytest.Item | None, bench:
     events.write(StartedEvent(index=index))
     reports = runtestprotocol(item, log=False, nextitem=nextitem)
     bench.after_test()
-    outcome, text = _fate(reports)
+    outcome, text = ("failed", "a subtest failed") if bench.subtests.failed_in(item) else _fate(reports)
     for one in bench.take(stable_node_id(item)):
         if outcome == "passed":
             measured = MeasuredEvent(

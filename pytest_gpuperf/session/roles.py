@@ -21,6 +21,7 @@ def install(config: pytest.Config, options: Options) -> Bench:
     """Register what this process's role needs; return its measuring end."""
     bench = Bench(config, options)
     register = config.pluginmanager.register
+    register(bench.subtests, "gpuperf-subtests")
     if options.fresh_worker is not None:
         register(FreshWorker(config, bench, Path(options.fresh_worker)), "gpuperf-fresh-worker")
         return bench
@@ -42,7 +43,8 @@ def install(config: pytest.Config, options: Options) -> Bench:
         tests = None
     else:
         # With -x the session must stop at a regression, so it cannot wait until the end to find out.
-        tests = RunsTests(context, can_hold=not config.getoption("maxfail"))
+        stops = config.getoption("maxfail") or config.getoption("stepwise", False)
+        tests = RunsTests(context, can_hold=not stops)
         register(tests, "gpuperf-tests")
     register(Tells(context, Closing(context, ledger, selection), tests), "gpuperf-tells")
     return bench

@@ -69,7 +69,8 @@ class Testing:
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         self._bench.after_test()
         measured = self._bench.take(stable_node_id(item))
-        held = Held(item, reports, [self._finding(one) for one in measured] if _succeeded(reports) else [])
+        passed = _succeeded(reports) and not self._bench.subtests.failed_in(item)
+        held = Held(item, reports, [self._finding(one) for one in measured] if passed else [])
         if self._can_hold and any(finding.look is not Look.SETTLED for finding in held.findings):
             self._held.append(held)
         else:

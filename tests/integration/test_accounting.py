@@ -203,6 +203,35 @@ def test_an_xpassed_test_that_regressed_is_what_its_mark_expects(suite) -> None:
     result.assert_outcomes(passed=11, xpassed=1)
 
 
+@pytest.mark.skipif(pytest.version_tuple < (9, 0), reason="subtests are part of pytest since version 9")
+def test_a_failed_subtest_fails_its_test(suite) -> None:
+    suite.replace("test_suite.py", "def test_other(gpubench, work)", "def test_other(gpubench, work, subtests)")
+    suite.replace(
+        "test_suite.py",
+        'assert gpubench(work, "other") == "other"',
+        "with subtests.test():\n        gpubench(work, 'other')\n        assert False",
+    )
+    before = suite.baseline_file().read_bytes()
+    result = suite.gate()
+    assert result.ret == 1
+    assert sums(result) == {"measured": 10, "failed": 1, "new": 0}
+    assert suite.run("--gpuperf-save-baseline", "--gpuperf-runs=1", OTHER).ret == 1
+    assert suite.baseline_file().read_bytes() == before
+    suite.replace("test_suite.py", "assert False", "assert True")
+    assert sums(suite.gate()) == {"measured": 11, "new": 0}
+
+
+def test_a_benchmark_made_by_a_fixture_belongs_to_its_test(suite) -> None:
+    suite.add("conftest.py", "\n@pytest.fixture\ndef done(gpubench, work):\n    return gpubench(work, 'other')\n")
+    suite.replace("test_suite.py", "def test_other(gpubench, work)", "def test_other(done)")
+    suite.replace("test_suite.py", 'gpubench(work, "other")', "done")
+    suite.times(other=130.0)
+    result = suite.gate()
+    assert result.ret == 1
+    assert sums(result) == {"measured": 11, "new": 0}
+    result.stdout.fnmatch_lines(["FAILED test_suite.py::test_other - slower by *"])
+
+
 def test_a_benchmark_that_its_test_no_longer_makes_is_missing(suite) -> None:
     suite.replace("test_suite.py", 'assert gpubench(work, "other") == "other"', "pass")
     assert sums(suite.gate()) == {"measured": 10, "missing": 1, "new": 0}

@@ -102,6 +102,17 @@ def test_exitfirst_stops_at_a_regression(suite) -> None:
     assert list(suite.verdicts_in("out.json").values()) == ["unchanged"] * 3 + ["regressed"]
 
 
+def test_stepwise_goes_on_at_the_regressed_test(suite) -> None:
+    suite.times(op3=110.0)
+    arguments = ("--gpuperf", "--gpuperf-confirm-runs=4", "--stepwise")
+    first = suite.run_with_cache(*arguments)
+    first.assert_outcomes(passed=3, failed=1)
+    suite.times()
+    second = suite.run_with_cache(*arguments)
+    assert second.ret == 0
+    second.assert_outcomes(passed=9, deselected=3)
+
+
 def test_exitfirst_stops_at_a_regression_when_strict(suite) -> None:
     suite.times(op3=110.0)
     result = suite.gate("-x", "--gpuperf-strict")
