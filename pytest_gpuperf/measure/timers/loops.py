@@ -17,6 +17,7 @@ BATCH_US = 20_000.0
 MOST_TRIALS = 20
 """Of a batch: several batches a run, at several paces, are what the sensitivity to the pace is estimated from."""
 MOST_LOOPS = 1 << 14
+CALIBRATING_LOOKS = 3
 
 
 class LoopTimer:
@@ -43,6 +44,8 @@ class LoopTimer:
         """Call once, then find how many calls fill a trial."""
         timed_us(target.bind(), 1)
         self._call_us = timed_us(target.bind(), 1)
+        if self._call_us < BATCH_US:
+            self._call_us = min(self._call_us, *(timed_us(target.bind(), 1) for _ in range(CALIBRATING_LOOKS - 1)))
         if target.setup is None:
             self._loops = self._calibrated(target.call)
         self.floor_us = timed_us(_nothing, self._loops) / self._loops
@@ -61,10 +64,15 @@ class LoopTimer:
         )
 
     def _calibrated(self, call: Callable[[], Any]) -> int:
+        """Return the first power of two that fills a trial.
+
+        Looked at several times, and in coarse steps: a call that was disturbed once must not end up with fewer calls in
+        a trial than the same call has in another run, or beside another one in a comparison.
+        """
         loops = 1
         while self._call_us * loops < TRIAL_US and loops < MOST_LOOPS:
-            loops = min(max(2 * loops, int(TRIAL_US / max(self._call_us, 0.01))), MOST_LOOPS)
-            self._call_us = timed_us(call, loops) / loops
+            loops *= 2
+            self._call_us = min(timed_us(call, loops) for _ in range(CALIBRATING_LOOKS)) / loops
         return loops
 
 
