@@ -11,6 +11,7 @@ from pytest_gpuperf.measure.samples import DeviceState, RunRecord, Trials
 
 LONGEST_TRIAL_US = 1e12
 LARGEST_AUTOCORRELATION = 0.99
+FINE_TICK = 1e-4
 LOG_DIGITS = 9
 """Of stored logarithms: a billionth of the time."""
 SENSITIVITY_NODES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -127,12 +128,14 @@ def half_width(sd: float, effective: float) -> float:
 
 
 def resolution(ordered: Sequence[float]) -> float:
-    """Return the smallest step between distinct sorted times: a coarse timer's tick, next to nothing for a fine one.
+    """Return the smallest step between distinct sorted times: a coarse timer's tick, 0 where it is a fine one.
 
-    Steps under 1e-6 of the value are rounding of the number, not of the timer.
+    Steps under 1e-6 of the value are rounding of the number, not of the timer; a tick under `FINE_TICK` of the value
+    is no more than any two runs differ by.
     """
     steps = [b - a for a, b in pairwise(ordered) if b - a > 1e-6 * b]
-    return min(steps, default=0.0)
+    tick = min(steps, default=0.0)
+    return tick if steps and tick > FINE_TICK * ordered[0] else 0.0
 
 
 def _sound_trials(trials: Trials) -> _Sound:
@@ -160,12 +163,17 @@ def _locations(sound: _Sound) -> tuple[float, ...]:
 
 
 def _batch_points(sound: _Sound) -> tuple[tuple[float, float], ...]:
-    """Return (log median time, log mean clock) of each batch, in the order taken."""
+    """Return (log median time, log mean clock) of each batch, in the order taken.
+
+    Empty for a single batch: its point is the run's own, and a thousand benchmarks would store it twice.
+    """
     grouped: dict[int, tuple[list[float], list[float]]] = {}
     for batch, time, clock in zip(sound.batches, sound.times_us, sound.clocks_ghz, strict=True):
         times, clocks = grouped.setdefault(batch, ([], []))
         times.append(time)
         clocks.append(clock)
+    if len(grouped) == 1:
+        return ()
     return tuple(
         (math.log(quantile(sorted(times), 0.5)), math.log(_geometric_mean(clocks)))
         for times, clocks in grouped.values()
