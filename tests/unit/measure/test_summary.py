@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_gpuperf.measure import summary
+from pytest_gpuperf.compare.clock import clock_points
 from pytest_gpuperf.measure.samples import DeviceState, Trials
 from pytest_gpuperf.measure.summary import summarise
 
@@ -65,6 +66,10 @@ def test_a_coarse_timers_tick_is_found() -> None:
     assert summarise(trials([4.096, 4.128, 4.16, 4.128, 4.192])).resolution_us == pytest.approx(0.032)
 
 
+def test_a_fine_timers_tick_is_none() -> None:
+    assert summarise(trials([4.096, 4.0963, 4.0966])).resolution_us == 0.0
+
+
 def test_locations_adjust_each_trial_by_its_own_clock() -> None:
     clocks = [2.0] * 12 + [1.6] * 8
     times = [100 * 2.0 / clock for clock in clocks]
@@ -80,6 +85,12 @@ def test_each_batch_has_its_point_in_the_order_taken() -> None:
         Trials(times_us=(1.0, 3.0, 5.0, 7.0), batch_indices=(4, 4, 2, 2), clocks_ghz=(1.0, 1.0, 2.0, 2.0))
     )
     assert np.array(record.batches) == pytest.approx(np.log([(2.0, 1.0), (6.0, 2.0)]))
+
+
+def test_a_single_batch_is_the_runs_own_point_and_not_kept_twice() -> None:
+    record = summarise(trials([1.0, 3.0, 9.0], clocks_ghz=(1.0, 1.5, 2.0)))
+    assert record.batches == ()
+    assert clock_points(record) == [(pytest.approx(math.log(3.0)), pytest.approx(math.log(3.0) / 3))]
 
 
 def test_without_a_clock_no_batches_are_kept() -> None:
