@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_gpuperf.measure import summary
 from pytest_gpuperf.compare.clock import clock_points
+from pytest_gpuperf.measure import summary
 from pytest_gpuperf.measure.samples import DeviceState, Trials
 from pytest_gpuperf.measure.summary import summarise
 
