@@ -40,7 +40,6 @@ def test_every_command_has_help(gpuperf: Callable, command: str) -> None:
         (["compare", "a", "b", "--fail-on", "slower"], "--fail-on: must be words out of regressed,"),
         (["compare", "a", "b", "--sort", "size"], "--sort: must be one of order,"),
         (["list", "--last", "-3"], "--last: must be a whole number of at least 0; got '-3'"),
-        (["calibrate"], "the following arguments are required: --from"),
     ],
 )
 def test_wrong_usage(gpuperf: Callable, arguments: list[str], message: str) -> None:
