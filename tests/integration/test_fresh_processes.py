@@ -12,7 +12,7 @@ import pytest
 from pytest_gpuperf.compare import fresh
 
 SLOWER = {"other": 130.0}
-CONFIRMED = "*gpuperf: confirming suspects: 1 test in 4 fresh processes"
+QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 STARTS = ["fork", "interpreter"]
 
 
@@ -44,18 +44,18 @@ def test_both_ways_to_start(slower, start: str) -> None:
         pytest.param([sys.executable, "-c", "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"], id="main"),
     ],
 )
-def test_however_pytest_is_started(slower, pytester: pytest.Pytester, command: list[str]) -> None:
-    slower.add("test_suite.py", "\nimport sys\nOPTIMISED = sys.flags.optimize\n")
-    slower.replace(
+def test_however_pytest_is_started(suite, pytester: pytest.Pytester, command: list[str]) -> None:
+    suite.add("conftest.py", "\ndef flags(level):\n    with (HERE / 'levels').open('a') as f: f.write(str(level))\n")
+    suite.replace(
         "test_suite.py",
         'assert gpubench(work, "other") == "other"',
-        'import conftest\n    conftest.flags(sys.flags.optimize)\n    assert gpubench(work, "other") == "other"',
+        'import sys, conftest\n    conftest.flags(sys.flags.optimize)\n    gpubench(work, "other")',
     )
-    slower.add("conftest.py", "\ndef flags(level):\n    with (HERE / 'levels').open('a') as f: f.write(str(level))\n")
-    options = ("-p", "no:randomly", "-p", "no:hypothesispytest", "--gpuperf-fresh-start=interpreter")
-    result = pytester.run(*command, *options, "--gpuperf", "--gpuperf-confirm-runs=4", "test_suite.py::test_other")
-    regressed(result)
-    assert (slower.path / "levels").read_text() == ("11111" if "-O" in command else "00000")
+    options = ("--gpuperf-fresh-start=interpreter", "--gpuperf-save-baseline=new", "--gpuperf-runs=2")
+    result = pytester.run(*command, *QUIET, *options, "test_suite.py::test_other")
+    assert result.ret == 0
+    assert len(suite.entries("new")["test_suite.py::test_other"].runs) == 2
+    assert (suite.path / "levels").read_text() == ("11" if "-O" in command else "00")
 
 
 def test_a_conftest_that_adds_options_and_requires_them(slower) -> None:
@@ -186,11 +186,14 @@ def test_the_sessions_own_files_are_left_alone(slower) -> None:
     assert (slower.path / "j.xml").read_text().count("<testcase") == 2
 
 
-def test_nothing_is_left_in_the_temporary_folder(slower, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", STARTS)
+def test_nothing_is_left_in_the_temporary_folder(
+    suite, start: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    for start in STARTS:
-        regressed(slower.gate("test_suite.py::test_other", f"--gpuperf-fresh-start={start}"))
+    options = (f"--gpuperf-fresh-start={start}", "--gpuperf-save-baseline=new", "--gpuperf-runs=2")
+    assert suite.run("test_suite.py::test_other", *options).ret == 0
     left = {path.name for path in tmp_path.iterdir()}
     assert {name for name in left if not name.startswith(("gpuperf-locks", "pytest-of"))} == set()
 

@@ -18,7 +18,6 @@ def refused(result: pytest.RunResult) -> str:
     return lines[0]
 
 
-@pytest.mark.parametrize("mode", [(), ("--gpuperf",), ("--collect-only",)])
 @pytest.mark.parametrize(
     ("marker", "message"),
     [
@@ -37,14 +36,19 @@ def refused(result: pytest.RunResult) -> str:
         ("group=''", "argument group: must be a non-empty text; got ''"),
     ],
 )
-def test_wrong_markers(pytester: pytest.Pytester, mode: tuple[str, ...], marker: str, message: str) -> None:
+def test_wrong_markers(pytester: pytest.Pytester, marker: str, message: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.perf({marker})\n{ONE_TEST}")
-    error = refused(pytester.runpytest_inprocess(*mode))
+    error = refused(pytester.runpytest_inprocess())
     assert message in error
     assert "test_wrong_markers.py::test_a: " in error
 
 
-@pytest.mark.parametrize("mode", [(), ("--gpuperf",)])
+@pytest.mark.parametrize("mode", [("--gpuperf",), ("--collect-only",), ("--gpuperf-save-baseline",)])
+def test_wrong_markers_in_every_kind_of_session(pytester: pytest.Pytester, mode: tuple[str, ...]) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.perf(bogus=1)\n{ONE_TEST}")
+    assert "no argument 'bogus'" in refused(pytester.runpytest_inprocess(*mode))
+
+
 @pytest.mark.parametrize(
     ("ini", "message"),
     [
@@ -58,12 +62,13 @@ def test_wrong_markers(pytester: pytest.Pytester, mode: tuple[str, ...], marker:
         ("gpuperf_baseline = ../x", "pytest.ini: must be a name of letters, digits"),
     ],
 )
-def test_wrong_ini_keys(pytester: pytest.Pytester, mode: tuple[str, ...], ini: str, message: str) -> None:
+def test_wrong_ini_keys(pytester: pytest.Pytester, ini: str, message: str) -> None:
     (pytester.path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
     pytester.makepyfile(ONE_TEST)
-    error = refused(pytester.runpytest_inprocess(*mode))
-    assert message in error
-    assert "pytest.ini" in error
+    for mode in ((), ("--gpuperf",)):
+        error = refused(pytester.runpytest_inprocess(*mode))
+        assert message in error
+        assert "pytest.ini" in error
 
 
 @pytest.mark.parametrize("key", ["gpuperf_min_efect=0.03", "gpuperf_min_effect=much"])
@@ -123,7 +128,7 @@ def test_wrong_options(pytester: pytest.Pytester, arguments: list[str], message:
     assert message in refused(pytester.runpytest_inprocess(*arguments))
 
 
-@pytest.mark.parametrize("device", ["cuda:99", "bogus", "cpu:7:8", "CUDA"])
+@pytest.mark.parametrize("device", ["bogus", "cpu:7:8", pytest.param("cuda:99", marks=pytest.mark.slow)])
 def test_a_device_that_is_not_there(pytester: pytest.Pytester, device: str) -> None:
     pytester.makepyfile(ONE_TEST)
     # In a process of its own: torch cannot be imported, forgotten and imported again.
