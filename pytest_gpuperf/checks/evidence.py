@@ -12,13 +12,15 @@ from typing import Any, TypeVar
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget
 from pytest_gpuperf.checks.launches import Observed
-from pytest_gpuperf.checks.memory import POISON_BYTE, free_filled, is_poison, reserve_memory
+from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_poison, reserve_memory
 from pytest_gpuperf.checks.subject import SYNC, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
 from pytest_gpuperf.checks.watching import Watcher
 from pytest_gpuperf.measure.samples import RunRecord
 
 T = TypeVar("T")
+SLOWER = 1.5
+"""A call may take this much longer than those before it, and still be within the budget."""
 LATE_S = 0.005
 """How long to wait for work that goes on after a call has returned."""
 
@@ -172,12 +174,10 @@ class Evidence:
         )
 
     def _call_on_memory_of(self, byte: int, like: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Call on the benchmark's own inputs, free memory being full of one byte; return the tensors of the output."""
+        """Call on the benchmark's own inputs, unwritten memory showing one byte; return the tensors of the output."""
         call = self.bound(*self.subject.inputs())
-        kept = free_filled(byte, like, self.torch)
-        output = self.outputs(call())
-        del kept
-        return output
+        with filling(byte, like, self.torch, on_gpu=self.on_gpu):
+            return self.outputs(call())
 
     @once
     def fresh(self) -> FreshCall:
@@ -284,7 +284,7 @@ class Evidence:
 
     def reserve(self, calls: int, more_s: float = 0.0) -> None:
         """Make sure that there is time for so many calls and something more."""
-        self._budget.reserve(calls * self.call_s + more_s)
+        self._budget.reserve(calls * SLOWER * self.call_s + more_s)
 
     def reserve_bytes(self, count_bytes: int) -> None:
         """Make sure that there is memory and time for handling so many bytes."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pytest_gpuperf.checks.budget import OutOfTimeError
 from pytest_gpuperf.checks.tensors import size_bytes
+from pytest_gpuperf.checks.watching import dispatch_mode
 
 GPU_BYTES_PER_S = 2e11
 HOST_BYTES_PER_S = 1e9
@@ -14,9 +17,10 @@ MOST_OF_FREE_MEMORY = 0.5
 MOST_HOST_BYTES = 1 << 29
 POISON_BYTE = 0xFF
 """All elements made of it are NaN, to every floating type, and of a kind that no arithmetic yields."""
-POISONED_BYTES = 1 << 20
-"""Of each size, in as many blocks as fit: free ones that an allocator has left from before are taken first."""
+FREED_BYTES = 1 << 20
 FEWEST_BLOCKS, MOST_BLOCKS = 4, 64
+"""Of each size: free ones that the allocator has left from before are taken first."""
+EMPTY = re.compile(r"aten\.(new_)?empty")
 
 
 def reserve_memory(count_bytes: int, device: str, torch: Any) -> float:
@@ -31,22 +35,24 @@ def reserve_memory(count_bytes: int, device: str, torch: Any) -> float:
     return count_bytes / GPU_BYTES_PER_S
 
 
-def free_filled(byte: int, like: tuple[Any, ...], torch: Any) -> list[Any]:
-    """Free blocks of the sizes of these tensors whose every byte is `byte`.
+def filling(byte: int, like: tuple[Any, ...], torch: Any, *, on_gpu: bool) -> AbstractContextManager[Any]:
+    """Return a context in which memory that is not written shows nothing but `byte`.
 
-    Return what is to be kept until the memory has been used: without it, the host's allocator would find all it was
-    given free again and give it back to the system.
+    On a GPU, blocks of the sizes of the tensors `like` are freed full of it, which the caching allocator hands out
+    again. The host's allocator is not so predictable, but what asks for memory as it is passes torch's dispatcher.
     """
-    sizes = {(tensor.device, size_bytes([tensor])) for tensor in like}
-    blocks = [
-        [torch.full((count_bytes,), byte, dtype=torch.uint8, device=device) for _ in range(_blocks(count_bytes))]
-        for device, count_bytes in sizes
-    ]
-    return [of_one_size[-1] for of_one_size in blocks]
+    if not on_gpu:
+        return dispatch_mode(lambda func, output: _fill(byte, output, torch) if EMPTY.match(str(func)) else None)
+    for count_bytes in {size_bytes([tensor]) for tensor in like}:
+        count = min(max(FEWEST_BLOCKS, FREED_BYTES // max(1, count_bytes)), MOST_BLOCKS)
+        full = [torch.full((count_bytes,), byte, dtype=torch.uint8, device=like[0].device) for _ in range(count)]
+        del full
+    return nullcontext()
 
 
-def _blocks(count_bytes: int) -> int:
-    return min(max(FEWEST_BLOCKS, POISONED_BYTES // max(1, count_bytes)), MOST_BLOCKS)
+def _fill(byte: int, tensor: Any, torch: Any) -> None:
+    if type(tensor) is torch.Tensor and tensor.is_contiguous() and tensor.numel():
+        tensor.view(-1).view(torch.uint8).fill_(byte)
 
 
 def is_poison(tensor: Any, torch: Any) -> Any:

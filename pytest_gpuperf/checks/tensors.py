@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 DEPTH = 4
+REBUILT = (tuple, list, dict)
 SAMPLES = 4096
 EARLY_SCALE, FRESH_SCALE, ALONE_SCALE = 0.75, 0.625, 0.5
 """Fresh values are the old ones in reverse order, times one of these: within the old range, of the old structure."""
@@ -18,33 +19,43 @@ NOISE = 1e-6
 """Outputs that are next to nothing do not differ."""
 
 
-def tensors_in(value: Any, torch: Any, place: str = "", depth: int = DEPTH) -> Iterator[tuple[str, Any]]:
-    """Yield (place, tensor) for each plain strided tensor in nested tuples, lists and mappings."""
+def tensors_in(
+    value: Any, torch: Any, place: str = "", depth: int = DEPTH, *, rebuilt: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """Yield (place, tensor) for each plain strided tensor in nested tuples, lists and mappings.
+
+    `rebuilt`: only in containers that `mapped` can build anew.
+    """
     if isinstance(value, torch.Tensor):
         if is_plain(value, torch):
             yield place, value
-    elif depth and isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from tensors_in(item, torch, f"{place}[{key!r}]", depth - 1)
-    elif depth and isinstance(value, tuple | list):
-        for index, item in enumerate(value):
-            yield from tensors_in(item, torch, f"{place}[{index}]", depth - 1)
+    elif depth and not (rebuilt and type(value) not in REBUILT):
+        for key, item in _items(value):
+            yield from tensors_in(item, torch, f"{place}[{key!r}]", depth - 1, rebuilt=rebuilt)
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        return value.items()
+    return enumerate(value) if isinstance(value, tuple | list) else ()
 
 
 def arguments_in(args: Any, kwargs: Mapping[str, Any], torch: Any) -> dict[str, Any]:
     """Return the plain tensors of a call's arguments by what people call them: `argument 0`, `argument weight`."""
     found: dict[str, Any] = {}
     for index, value in enumerate(args):
-        found.update(tensors_in(value, torch, f"argument {index}"))
+        found.update(tensors_in(value, torch, f"argument {index}", rebuilt=True))
     for name, value in kwargs.items():
-        found.update(tensors_in(value, torch, f"argument {name}"))
+        found.update(tensors_in(value, torch, f"argument {name}", rebuilt=True))
     return found
 
 
 def is_plain(tensor: Any, torch: Any) -> bool:
     """Whether a tensor has memory of its own that can be read and copied."""
-    known = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    return known and tensor.layout is torch.strided and not tensor.is_nested and tensor.device.type != "meta"
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return False  # asking it anything may set it to work
+    odd = tensor.is_nested or tensor.is_quantized or tensor.device.type == "meta"
+    return tensor.layout is torch.strided and not odd
 
 
 def size_bytes(tensors: Iterable[Any]) -> int:
@@ -105,6 +116,11 @@ def refill(tensor: Any, torch: Any, scale: float) -> None:
         return
     with torch.no_grad():
         target = tensor.detach()[_once(tensor)]
+        if tensor.element_size() == 1:
+            # There is no arithmetic in eight bits, but they can be moved.
+            raw = target.view(torch.uint8)
+            raw.copy_(torch.flip(raw, tuple(range(raw.dim()))))
+            return
         fresh = torch.flip(target, tuple(range(target.dim()))) * scale
         if torch.equal(fresh, target):
             ramp = torch.arange(target.numel(), device=target.device) % FILLER_PERIOD / FILLER_PERIOD

@@ -70,10 +70,21 @@ class CpuWatcher:
 
 
 def _recording(launches: list[Launch]) -> AbstractContextManager[Any]:
-    import torch
+    """Return a mode that notes each operation that computes something."""
+
+    def note(func: Any, output: Any) -> None:
+        if not _is_free(func):
+            elements = output.numel() if hasattr(output, "numel") else 0
+            launches.append(Launch(name=str(func), elements=elements))
+
+    return dispatch_mode(note)
+
+
+def dispatch_mode(after_each: Callable[[Any, Any], None]) -> AbstractContextManager[Any]:
+    """Return a mode under which `after_each(operation, output)` is called for what reaches torch's dispatcher."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    class Mode(TorchDispatchMode):  # type: ignore[misc]
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
             # To protect this method from the compiler, torch would import the compiler, for seconds.
@@ -81,12 +92,10 @@ def _recording(launches: list[Launch]) -> AbstractContextManager[Any]:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             output = func(*args, **(kwargs or {}))
-            if not _is_free(func):
-                elements = output.numel() if isinstance(output, torch.Tensor) else 0
-                launches.append(Launch(name=str(func), elements=elements))
+            after_each(func, output)
             return output
 
-    return Recorder()
+    return Mode()
 
 
 def _is_free(func: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 
@@ -190,6 +191,45 @@ def test_a_training_step(silent, x):
         return loss.detach()
 
     silent(step, x)
+
+
+def test_callables_that_remember(silent, x):
+    average, cache = torch.zeros_like(x), []
+
+    def smoothed(x):
+        return average.mul_(0.99).add_(x, alpha=0.01)
+
+    silent(smoothed, x)
+
+    def appended(x):
+        cache.append(x[:1].clone())
+        return torch.softmax(x[:1] @ torch.cat(cache[-16:]).t(), -1)
+
+    silent(appended, x, reference=lambda x: torch.softmax(x[:1] @ x[:1].t(), -1))
+
+
+class Batch(NamedTuple):
+    data: torch.Tensor
+    out: torch.Tensor
+
+
+def test_containers_of_a_type_of_their_own(silent, x):
+    batch = Batch(x, torch.zeros_like(x))
+    before = batch.data.clone()
+    silent(lambda batch: batch.out.copy_(batch.data * 2), batch)
+    assert torch.equal(batch.data, before)
+    assert torch.equal(batch.out, before * 2)
+
+
+def test_eight_bits(silent, x):
+    silent(lambda x: x.float() * 2, x.to(torch.float8_e4m3fn))
+    silent(lambda x: x.float() * 2, (x * 10).to(torch.int8))
+
+
+def test_the_inputs_are_left_as_they_were(silent, x):
+    before = x.clone()
+    silent(lambda x: softmax(x) @ x.t(), x, reference=lambda x: softmax(x) @ x.t())
+    assert torch.equal(x, before)
 
 
 def test_a_module(silent, x):
