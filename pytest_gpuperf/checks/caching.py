@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,10 @@ from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.launches import Observed, listed, missing
 from pytest_gpuperf.checks.tensors import ALONE_SCALE
+
+FEWEST_VALUES = 8
+RANDOM = re.compile(r"rand|normal|bernoulli|uniform|dropout|distribution|philox|exponential", re.IGNORECASE)
+"""In the names of what draws random numbers, which are the same again after seeding."""
 
 
 def looked_up(first: Observed, again: Observed, repeated: Observed) -> Counter[str]:
@@ -32,7 +37,7 @@ def _look_at_function(evidence: Evidence) -> Iterator[str]:
 
 
 def _look(evidence: Evidence) -> Iterator[str]:
-    if said := _by_work(evidence) or _by_address(evidence):
+    if said := _by_work(evidence) or _by_shape(evidence) or _by_address(evidence):
         yield said
 
 
@@ -40,15 +45,18 @@ def _by_work(evidence: Evidence) -> str:
     if evidence.changed or not evidence.fresh.after:
         return ""
     gone = looked_up(evidence.fresh.observed, evidence.fresh_again, evidence.repeated)
-    if not gone or _is_of_constants(evidence):
+    if not gone or not _is_of_every_input(evidence):
         return ""
     return f"the first call on new inputs runs {listed(gone)}, a second one on the same inputs does not"
 
 
-def _is_of_constants(evidence: Evidence) -> bool:
-    """Whether it is one argument, out of several, that something was derived from once: weights, not the input."""
+def _is_of_every_input(evidence: Evidence) -> bool:
+    """Whether a call does more for each input that is new by itself.
+
+    If only some of several do, that is what is derived from weights once; if none does, it was chance the first time.
+    """
     floating = [name for name, t in evidence.arguments.items() if tensors.is_floating(t)]
-    return len(floating) > 1 and any(not _does_more_for_new(name, evidence) for name in floating)
+    return bool(floating) and all(_does_more_for_new(name, evidence) for name in floating)
 
 
 def _does_more_for_new(name: str, evidence: Evidence) -> bool:
@@ -56,6 +64,25 @@ def _does_more_for_new(name: str, evidence: Evidence) -> bool:
     new, change = evidence.arguments[name], evidence.refilled(ALONE_SCALE)
     args, kwargs = evidence.inputs(change=lambda t: change(t) if t is new else t)
     return bool(missing(evidence.watch(evidence.bound(args, kwargs)), evidence.repeated))
+
+
+def is_telling(sample: Any, torch: Any) -> bool:
+    """Whether an output has enough different values to be more than a constant."""
+    values = torch.view_as_real(sample) if sample.is_complex() else sample
+    return bool(torch.unique(values).numel() >= FEWEST_VALUES)
+
+
+def _by_shape(evidence: Evidence) -> str:
+    """Compare outputs for different values: the same to the last bit, they were not computed from them."""
+    torch, usual, now = evidence.torch, evidence.repeated, evidence.fresh.observed
+    if evidence.changed or not any(tensors.is_floating(t) for t in evidence.fresh.after.values()):
+        return ""
+    if not usual.samples or not tensors.same_samples(usual.samples, now.samples, torch):
+        return ""
+    random = any(RANDOM.search(name) for name in now.names)
+    if random or not all(is_telling(sample, torch) for sample in now.samples):
+        return ""
+    return "the output is the same to the last bit for other values of all inputs"
 
 
 def _by_address(evidence: Evidence) -> str:

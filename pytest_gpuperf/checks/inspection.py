@@ -132,9 +132,10 @@ class Inspection:
     def _launches(self) -> tuple[Launch, ...] | None:
         """Return what a call launches; None where two calls differ, or the profiler saw nothing."""
         evidence = self._evidence
-        if not evidence.on_gpu or evidence.repeated.names != evidence.repeated_again.names:
+        if not evidence.on_gpu:
             return None
-        return evidence.repeated.launches or None
+        first, second = evidence.pair
+        return second.launches or None if first.names == second.names else None
 
     def _note_start(self) -> None:
         evidence = self._evidence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_gpuperf.checks import tensors
@@ -31,15 +32,26 @@ def _changed_at_first(name: str, total: int, evidence: Evidence) -> bool:
 
 def _is_read(name: str, evidence: Evidence) -> bool:
     """Whether what is left in a changed argument depends on what was in it: if not, it is an output."""
-    fresh = evidence.fresh
+    fresh, torch = evidence.fresh, evidence.torch
     one, other = (_call_with_other_start(name, evidence) for _ in range(2))
-    if not tensors.same_bits(one[1], other[1], evidence.torch):
+    left_alike = tensors.same_bits(one.after, other.after, torch)
+    if not (left_alike and tensors.same_samples(one.samples, other.samples, torch)):
         return False  # random, so that nothing follows from a difference
-    return depends_on_its_past((fresh.before[name], fresh.after[name]), one, evidence.torch)
+    if not tensors.same_samples(one.samples, fresh.observed.samples, torch):
+        return True
+    return depends_on_its_past((fresh.before[name], fresh.after[name]), (one.before, one.after), torch)
 
 
-def _call_with_other_start(name: str, evidence: Evidence) -> tuple[Any, Any]:
-    """Call on the fresh values again, but for one argument; return that before and after the call."""
+@dataclass(frozen=True, slots=True)
+class _OtherStart:
+    """One argument before and after a call that differs from the fresh call in it alone, and the call's output."""
+
+    before: Any
+    after: Any
+    samples: tuple[Any, ...]
+
+
+def _call_with_other_start(name: str, evidence: Evidence) -> _OtherStart:
     torch, before = evidence.torch, evidence.fresh.before
     name_of = {id(tensor): known for known, tensor in evidence.arguments.items()}
     args, kwargs = evidence.inputs(change=lambda tensor: tensors.copy_of(before[name_of[id(tensor)]], torch))
@@ -49,9 +61,8 @@ def _call_with_other_start(name: str, evidence: Evidence) -> tuple[Any, Any]:
         start = before[name] * tensors.ALONE_SCALE if tensors.is_floating(target) else torch.zeros_like(target)
         tensors.overwrite(target, start)
     given = tensors.copy_of(target, torch)
-    evidence.reserve(1)
-    evidence.bound(args, kwargs)()
-    return given, target
+    output = evidence.watch(evidence.bound(args, kwargs))
+    return _OtherStart(given, target, output.samples)
 
 
 def depends_on_its_past(one: tuple[Any, Any], other: tuple[Any, Any], torch: Any) -> bool:

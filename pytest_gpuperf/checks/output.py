@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
-from pytest_gpuperf.checks.tensors import EARLY_SCALE, copy_of, differs_grossly, mapped
+from pytest_gpuperf.checks.tensors import copy_of, differs_grossly, mapped, same_samples
 
 Samples = tuple[Any, ...]
 LONGEST_REFERENCE_S = 0.1
@@ -19,33 +19,37 @@ def apart(one: Samples, other: Samples, torch: Any) -> bool:
 
 
 def _look(evidence: Evidence) -> Iterator[str]:
-    if _drifted(evidence):
+    if _differs_from_verified(evidence) or _drifted(evidence):
         yield "for the same inputs, the output after the timed calls is not that before them"
     elif _differs_from_reference(evidence):
         yield "on fresh inputs of the same shape, the output is not the reference's"
 
 
-def same(one: Samples, other: Samples, torch: Any) -> bool:
-    """Whether two calls' outputs are the same to the last bit: a callable that is neither random nor remembers."""
-    return len(one) == len(other) and all(map(torch.equal, _numbers(one, torch), _numbers(other, torch)))
+def _is_steady(evidence: Evidence) -> bool:
+    """Whether a callable is neither random nor remembers, now: the same inputs give the same to the last bit."""
+    if evidence.subject.setup is not None or evidence.changed:
+        return False
+    first, second = evidence.pair
+    one, other = evidence.fresh.observed, evidence.fresh_again
+    torch = evidence.torch
+    return same_samples(first.samples, second.samples, torch) and same_samples(one.samples, other.samples, torch)
 
 
-def _numbers(samples: Samples, torch: Any) -> Iterator[Any]:
-    return (torch.nan_to_num(sample) for sample in samples)
+def _differs_from_verified(evidence: Evidence) -> bool:
+    """Compare with the verified call."""
+    first, torch = evidence.first, evidence.torch
+    if not _is_steady(evidence) or first.sums != evidence.sums():
+        return False
+    return apart(first.samples, evidence.repeated.samples, torch)
 
 
 def _drifted(evidence: Evidence) -> bool:
-    """Compare with the early calls."""
+    """Compare with the early calls, whose values the callable has not seen since."""
     early, torch = evidence.early, evidence.torch
-    if early is None or evidence.subject.setup is not None:
+    if early is None or not _is_steady(evidence) or early.sums != evidence.sums():
         return False
-    if not same(early.observed.samples, early.again.samples, torch) or early.sums != evidence.sums():
-        return False
-    now = evidence.revisited.samples
-    if not apart(early.observed.samples, now, torch):
-        return False
-    again = evidence.watch(evidence.bound(*evidence.inputs(change=evidence.refilled(EARLY_SCALE))))
-    return same(now, again.samples, torch)
+    was_steady = same_samples(early.observed.samples, early.again.samples, torch)
+    return was_steady and apart(early.observed.samples, evidence.revisited.samples, torch)
 
 
 def _differs_from_reference(evidence: Evidence) -> bool:
@@ -54,12 +58,12 @@ def _differs_from_reference(evidence: Evidence) -> bool:
     if reference is None or reference is subject.fn or (first.reference_s or 1.0) > LONGEST_REFERENCE_S:
         return False
     now = evidence.fresh.observed.samples
-    if evidence.changed or not same(now, evidence.fresh_again.samples, torch):
+    if not _is_steady(evidence):
         return False
     evidence.reserve(0, 2 * (first.reference_s or 0.0))
     expected, again = (evidence.samples(reference(*args, **kwargs)) for args, kwargs in _fresh_values(evidence, 2))
     # A reference that is random itself, or works in place, proves nothing on a second call.
-    return apart(expected, now, torch) and same(expected, again, torch)
+    return apart(expected, now, torch) and same_samples(expected, again, torch)
 
 
 def _fresh_values(evidence: Evidence, times: int) -> Iterator[tuple[Any, Any]]:

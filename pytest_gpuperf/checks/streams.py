@@ -24,7 +24,7 @@ def unseen(observed: tuple[Observed, ...], timed_us: float) -> str:
 
 def _look(evidence: Evidence) -> Iterator[str]:
     if evidence.on_gpu and evidence.timed is not None:
-        observed = (evidence.repeated, evidence.repeated_again, evidence.fresh.observed)
+        observed = (*evidence.pair, evidence.fresh.observed)
         said = unseen(observed, evidence.timed.record.mean_us)
         if said:
             yield said

@@ -140,6 +140,11 @@ def same_bits(a: Any, b: Any, torch: Any) -> bool:
     return bool(torch.equal(bits(a, torch), bits(b, torch)))
 
 
+def same_samples(one: tuple[Any, ...], other: tuple[Any, ...], torch: Any) -> bool:
+    """Whether two calls' samples are the same to the last bit."""
+    return len(one) == len(other) and all(same_bits(a, b, torch) for a, b in zip(one, other, strict=True))
+
+
 def bits(tensor: Any, torch: Any) -> Any:
     """Return the tensor's bytes."""
     return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)

@@ -117,6 +117,14 @@ def test_seeded_dropout(silent, x):
     silent(dropout, x, reference=dropout)
 
 
+def test_seeded_random_numbers(silent, x):
+    def drawn(x):
+        torch.manual_seed(0)
+        return torch.rand_like(x)
+
+    silent(drawn, x)
+
+
 def test_dropout(silent, x):
     silent(lambda x: torch.nn.functional.dropout(x, 0.5), x)
     silent(torch.rand_like, x)
@@ -206,6 +214,19 @@ def test_callables_that_remember(silent, x):
         return torch.softmax(x[:1] @ torch.cat(cache[-16:]).t(), -1)
 
     silent(appended, x, reference=lambda x: torch.softmax(x[:1] @ x[:1].t(), -1))
+
+
+def test_extra_work_now_and_then(silent, x):
+    for start in range(10):
+
+        def step(x):
+            step.calls += 1
+            if step.calls % 10 == 0:
+                step.logged = x.sin().sum()
+            return x * 2
+
+        step.calls = start
+        silent(step, x)
 
 
 class Batch(NamedTuple):

@@ -98,6 +98,51 @@ def test_cached_by_shape_with_a_reference(inspected, x):
 
 
 @pytest.mark.usefixtures("on_cpu")
+def test_cached_by_shape_as_a_copy(inspected, x):
+    cache = {}
+
+    def cheat(x):
+        if x.shape not in cache:
+            cache[x.shape] = softmax(x)
+        return cache[x.shape].clone()
+
+    assert doubted(inspected(cheat, x), "caching")
+
+
+def test_the_last_result_is_kept(inspected, x):
+    def cheat(x):
+        if cheat.last is None or not torch.equal(cheat.last, x):
+            cheat.last, cheat.output = x.clone(), torch.softmax(x.exp(), -1)
+        return cheat.output
+
+    cheat.last = None
+    assert doubted(inspected(cheat, x), "caching")
+
+
+@pytest.mark.parametrize("honest_calls", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("then", ["kept", "copied", "zeros", "half", "roughly"])
+def test_honest_only_at_first(inspected, x, honest_calls, then):
+    def cheat(x):
+        cheat.calls += 1
+        if cheat.calls <= honest_calls:
+            cheat.output = torch.softmax(x.exp(), -1)
+            return cheat.output
+        return {
+            "kept": lambda: cheat.output,
+            "copied": lambda: cheat.output.clone(),
+            "zeros": lambda: torch.zeros_like(x),
+            "half": lambda: torch.softmax(x[:32].exp(), -1),
+            "roughly": lambda: torch.softmax(x, -1),
+        }[then]()
+
+    cheat.calls = 0
+    assert doubted(inspected(cheat, x), "work", "caching", "output")
+
+
+def test_input_is_read_and_then_zeroed(inspected, x):
+    assert doubted(inspected(lambda x: (x.exp(), x.zero_())[0], x), "mutation")
+
+
 def test_wrapped_in_functools_cache(inspected):
     cached = functools.lru_cache(lambda n: sum(range(n)))
     assert names(inspected(cached, 1000)) == {"caching"}
