@@ -176,27 +176,44 @@ def run_request(items: Sequence[pytest.Item], bench: Bench, folder: Path, broken
     for index in indices:
         if request.node_ids[index] not in by_id:
             events.write(_absent(index, request.node_ids[index], broken))
-    order = [(index, by_id[request.node_ids[index]]) for index in indices if request.node_ids[index] in by_id]
-    for place, (index, item) in enumerate(order):
-        nextitem = order[place + 1][1] if place + 1 < len(order) else None
-        _run_one(index, item, nextitem, bench, events)
+    order = [by_id[request.node_ids[index]] for index in indices if request.node_ids[index] in by_id]
+    if order:
+        order[0].config.pluginmanager.register(_Turn(request, bench, events), "gpuperf-turn")
+    for item, nextitem in zip(order, [*order[1:], None], strict=True):
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=nextitem)
     if request.list_modules:
         events.write(ImportedEvent(imported_files()))
     events.close()
 
 
-def _run_one(index: int, item: pytest.Item, nextitem: pytest.Item | None, bench: Bench, events: EventWriter) -> None:
-    events.write(StartedEvent(index=index))
-    reports = runtestprotocol(item, log=False, nextitem=nextitem)
-    bench.after_test()
-    outcome, text = ("failed", "a subtest failed") if bench.subtests.failed_in(item) else _fate(reports)
-    for one in bench.take(stable_node_id(item)):
-        if outcome == "passed":
-            measured = MeasuredEvent(
-                index=index, benchmark=one.benchmark, identity=one.identity, record=one.record, trials=one.trials
-            )
-            events.write(measured)
-    events.write(FinishedEvent(index=index, outcome=outcome, text=text))  # type: ignore[arg-type]
+class _Turn:
+    """Runs the tests of a request inside pytest's protocol, since a session's own run has its wrappers around it too.
+
+    They catch warnings, set time limits and more, which takes time in the callable itself.
+    """
+
+    def __init__(self, request: Request, bench: Bench, events: EventWriter) -> None:
+        self._indices = {node_id: index for index, node_id in enumerate(request.node_ids)}
+        self._bench = bench
+        self._events = events
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run one test and write what it measured."""
+        index = self._indices[stable_node_id(item)]
+        self._events.write(StartedEvent(index=index))
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        self._bench.after_test()
+        failed = self._bench.subtests.failed_in(item)
+        outcome, text = ("failed", "a subtest failed") if failed else _fate(reports)
+        for one in self._bench.take(stable_node_id(item)):
+            if outcome == "passed":
+                measured = MeasuredEvent(
+                    index=index, benchmark=one.benchmark, identity=one.identity, record=one.record, trials=one.trials
+                )
+                self._events.write(measured)
+        self._events.write(FinishedEvent(index=index, outcome=outcome, text=text))  # type: ignore[arg-type]
+        return True
 
 
 def _fate(reports: Sequence[pytest.TestReport]) -> tuple[str, str]:

@@ -87,6 +87,9 @@ class Testing:
         urgent = {Look.SUSPECT, Look.UNDECIDED} if "inconclusive" in self._settings.failing_verdicts else {Look.SUSPECT}
         if not any(finding.look in urgent for finding in held.findings):
             return held.findings
+        if held.item.config.pluginmanager.hasplugin("timeout"):
+            # The test itself is over: its time limit (pytest-timeout) is not for what its confirmation takes.
+            held.item.ihook.pytest_timeout_cancel_timer(item=held.item)
         rounds = self._rounds.run(
             [held.node_id],
             self._settings.confirm_runs,

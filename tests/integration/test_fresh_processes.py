@@ -240,6 +240,40 @@ def test_a_failure_in_a_fresh_process_only(slower) -> None:
     assert junit.get("failures") == "2"
 
 
+@pytest.mark.parametrize("start", STARTS)
+def test_what_pytest_wraps_around_a_test_is_there_too(suite, start: str) -> None:
+    suite.write("pytest.ini", "[pytest]\nfilterwarnings = error\n")
+    suite.replace(
+        "test_suite.py",
+        "def test_other(gpubench, work):\n",
+        "def test_other(gpubench, work, pytestconfig):\n"
+        "    import warnings\n"
+        "    if pytestconfig.getoption('gpuperf_fresh_worker') or pytestconfig.getoption('gpuperf_fork_server'):\n"
+        "        warnings.warn('only here')\n",
+    )
+    options = (f"--gpuperf-fresh-start={start}", "--gpuperf-save-baseline=new", "--gpuperf-runs=2")
+    result = suite.run("test_suite.py::test_other", *options)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["*could not be confirmed: the test failed in a fresh process: *", "*UserWarning: only here"]
+    )
+
+
+def test_a_time_limit_is_not_for_the_confirmation(suite) -> None:
+    pytest.importorskip("pytest_timeout")
+    suite.add(
+        "conftest.py",
+        "\nclass Watch:\n"
+        "    def pytest_timeout_cancel_timer(self, item):\n"
+        "        with (HERE / 'cancelled').open('a') as file:\n            file.write('.')\n"
+        "def pytest_configure(config):\n    config.pluginmanager.register(Watch())\n",
+    )
+    suite.times(other=130.0)
+    regressed(suite.gate("test_suite.py::test_other", "-x", "--timeout=600"))
+    in_confirmation_and_in_the_end = 2
+    assert len((suite.path / "cancelled").read_text()) >= in_confirmation_and_in_the_end
+
+
 DEATHS = {
     "exit": "os._exit(7)",
     "kill": "os.kill(os.getpid(), 9)",
