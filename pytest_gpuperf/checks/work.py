@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.check import Check
-from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.checks.evidence import Early, Evidence
 from pytest_gpuperf.checks.launches import SHRUNK_SHARE, Observed, listed, missing
 
 
@@ -23,10 +23,15 @@ def shrunk(early: Observed, late: Observed) -> str:
 
 def _look(evidence: Evidence) -> Iterator[str]:
     early = evidence.early
-    if early is not None and early.sums == evidence.sums() and (said := shrunk(early.again, evidence.revisited)):
+    if early is not None and _is_steady(early, evidence) and (said := shrunk(early.again, evidence.revisited)):
         yield said
     elif not evidence.on_gpu and _does_nothing(evidence):
         yield "a call runs no operation, and its output does not depend on its inputs"
+
+
+def _is_steady(early: Early, evidence: Evidence) -> bool:
+    """Whether the early calls did the same, on inputs that are still the same."""
+    return early.observed.names == early.again.names and early.sums == evidence.sums()
 
 
 def _does_nothing(evidence: Evidence) -> bool:
