@@ -11,7 +11,7 @@ from pytest_gpuperf.checks.tensors import size_bytes
 from pytest_gpuperf.checks.watching import dispatch_mode
 
 GPU_BYTES_PER_S = 2e11
-HOST_BYTES_PER_S = 1e9
+HOST_BYTES_PER_S = 4e8
 """What handling memory is planned with, a busy machine in mind."""
 MOST_OF_FREE_MEMORY = 0.5
 MOST_HOST_BYTES = 1 << 29

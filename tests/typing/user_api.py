@@ -42,6 +42,7 @@ def test_the_device_and_the_results(gpubench: GpuBench) -> None:
         assert_type(gpubench.result.mean_us, float)
         assert_type(gpubench.result.trials, int)
         assert_type(gpubench.result.notes, tuple[str, ...])
+        assert_type(gpubench.result.findings[0].line, str)
 
 
 def add_inputs(size: int) -> tuple[object, ...]:
