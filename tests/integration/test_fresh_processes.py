@@ -277,7 +277,8 @@ def test_a_time_limit_is_not_for_the_confirmation(suite) -> None:
 DEATHS = {
     "exit": "os._exit(7)",
     "kill": "os.kill(os.getpid(), 9)",
-    "hang": "open('hanging', 'a').write('.')\n        __import__('time').sleep(1000)",
+    # The hours go by once the session has seen the test begin.
+    "hang": "import time\n        time.sleep(1)\n        open('hanging', 'a').write('.')\n        time.sleep(1000)",
 }
 HOW = {
     "exit": "*ended with exit code 7*",
