@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -22,6 +24,8 @@ if CAN_RUN:
     import torch
 
     INTERPRET = not torch.cuda.is_available()
+    if INTERPRET and "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1":
+        raise pytest.UsageError("triton was imported before it could be told to interpret: by which test module?")
 
 
 @contextmanager
