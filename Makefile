@@ -14,6 +14,7 @@ BENCH_ARGS ?= --gpuperf-max-time=0.3 --gpuperf-runs=8 --gpuperf-confirm-runs=6 -
 
 ifdef PYTHON
 READY :=
+TEST_ARGS ?=
 # Where the plugin is not installed, pytest is told of it.
 PLUGIN := $(shell $(PYTHON) -c 'from importlib.metadata import entry_points as e; print("" if [p for p in e(group="pytest11") if p.name == "gpuperf"] else "-p pytest_gpuperf.plugin")')
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
@@ -21,6 +22,7 @@ else
 READY := $(VENV)/.ready
 PYTHON := $(VENV)/bin/python
 PLUGIN :=
+TEST_ARGS ?= -n 2 --dist worksteal
 endif
 
 PYTEST := $(PYTHON) -m pytest $(PLUGIN)
@@ -47,7 +49,7 @@ docs: $(READY)
 	$(PYTHON) -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 unit: $(READY)
-	$(PYTEST) -q -m "not slow"
+	$(PYTEST) -q $(TEST_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
