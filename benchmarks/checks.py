@@ -37,7 +37,8 @@ class Counts:
         if report.when != "call" or report.skipped:
             return
         device = "GPU" if "tests/gpu" in report.nodeid or "[cuda:0" in report.nodeid else "CPU"
-        honest = "test_honest.py" in report.nodeid or any(word in report.nodeid for word in HONEST)
+        of_gpu_only = "tests/gpu" in report.nodeid
+        honest = "test_honest.py" in report.nodeid or (of_gpu_only and any(word in report.nodeid for word in HONEST))
         key = ("honest callables left alone" if honest else "tricks caught", device)
         self.all[key] += 1
         self.passed[key] += report.passed
