@@ -78,7 +78,7 @@ def _one_side_only(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> 
 def _case(
     baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy, prior: Prior | None, shift: float
 ) -> _Case:
-    arms = adjusted_arms(baseline, runs, shift)
+    arms = adjusted_arms(baseline, runs, shift, policy.clock_error)
     raw = arms if arms.sensitivity is None else raw_arms(baseline, runs, shift)
     seen = difference(arms, prior, interleaved=policy.interleaved)
     return _Case(

@@ -51,7 +51,7 @@ def screen(
     exact = excess(baseline, [run], policy) is not None
     if len(baseline) < policy.min_runs:
         return Screening(suspect=exact)
-    seen = difference(adjusted_arms(baseline, [run], shift), prior, interleaved=policy.interleaved)
+    seen = difference(adjusted_arms(baseline, [run], shift, policy.clock_error), prior, interleaved=policy.interleaved)
     if seen is None:
         return Screening(suspect=exact)
     p = seen.p_above(0.0)

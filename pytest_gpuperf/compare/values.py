@@ -34,10 +34,12 @@ def run_values(runs: Sequence[RunRecord]) -> list[float]:
     return [raw(run) if model is None else adjusted(run, model) for run in runs]
 
 
-def adjusted_arms(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], shift: float = 0.0) -> Arms:
+def adjusted_arms(
+    baseline: Sequence[RunRecord], runs: Sequence[RunRecord], shift: float = 0.0, clock_error: float = 0.0
+) -> Arms:
     """Return both sides' clock-adjusted values; raw ones where any run's clock was not metered.
 
-    `shift` is taken out of the new runs' log times.
+    `shift` is taken out of the new runs' log times; `clock_error` is the least standard error of the sensitivity.
     """
     old, new = [clock_points(run) for run in baseline], [clock_points(run) for run in runs]
     model = clock_model(old)
@@ -49,7 +51,7 @@ def adjusted_arms(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], shif
         new=[adjusted(run, model) - shift for run in runs],
         baseline_sessions=[run.session for run in baseline],
         new_sessions=[run.session for run in runs],
-        clock_variance=(model.standard_error * moved) ** 2,
+        clock_variance=(max(model.standard_error, clock_error) * moved) ** 2,
         sensitivity=model.sensitivity,
         tick_variance=_tick_variance(baseline),
     )

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.compare.verdict import Policy
 from pytest_gpuperf.compare.worktree import RevisionError, Worktree
 from pytest_gpuperf.options import Options
 from pytest_gpuperf.session.bench import Bench
@@ -92,7 +91,7 @@ class Context:
             other_models=other_models,
             confirm_runs=self.settings.confirm_runs,
             interleaved=self.settings.against is not None,
-            clock_name="the CPU's pace" if self.bench.machine.kind == "cpu" else Policy().clock_name,
+            paced=self.bench.machine.kind == "cpu",
             unusable=unusable,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pytest_gpuperf.compare.decide import decide
 from pytest_gpuperf.compare.identity import incomparability
@@ -15,6 +16,10 @@ from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.session.findings import Finding, Look
 from pytest_gpuperf.settings import BenchmarkSettings
 from pytest_gpuperf.store.schema import Baseline, Entry
+
+PACE: dict[str, Any] = {"clock_name": "the CPU's pace", "clock_error": 0.5}
+"""A CPU's pace is a loop's, not a clock: what slows it by a tenth (a neighbour in the caches, say) may slow other code
+by twice that, or not at all. Where the pace moved little that hardly matters; where it moved, nothing small is sure."""
 
 
 class Gate:
@@ -29,16 +34,17 @@ class Gate:
         other_models: Sequence[str],
         confirm_runs: int,
         interleaved: bool = False,
-        clock_name: str = Policy().clock_name,
+        paced: bool = False,
         unusable: Mapping[str, str] | None = None,
     ) -> None:
         """`name` says what is compared with; `unusable`, by key, why a benchmark has no entry though it exists there.
 
-        `interleaved` means that the baseline's runs and the new ones were taken in turn, in one session.
+        `paced` means that the clock is a CPU's pace. `interleaved` means that the baseline's runs and the new ones were
+        taken in turn, in one session.
         """
         self.name = name
         self._interleaved = interleaved
-        self._clock_name = clock_name
+        self._clock = PACE if paced else {}
         self._unusable = unusable or {}
         self.baseline = baseline
         self.entries: Mapping[str, Entry] = {} if baseline is None else baseline.entries
@@ -139,7 +145,7 @@ class Gate:
             gated=max(1, self._gated()),
             confirm_runs=self._confirm_runs,
             interleaved=self._interleaved,
-            clock_name=self._clock_name,
+            **self._clock,
         )
 
     def _gated(self) -> int:
