@@ -64,6 +64,7 @@ def watched(pytester: pytest.Pytester) -> pytest.Pytester:
 )
 def test_nothing_is_imported_started_or_written(watched: pytest.Pytester, arguments: list[str], monkeypatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(watched.path))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # what pytest itself compiles is not what is looked for
     options = (
         "-p",
         "watch",
