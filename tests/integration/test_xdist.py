@@ -63,7 +63,8 @@ def test_both_workers_measure_one_at_a_time(suite) -> None:
     calls = (suite.path / "calls").read_text().split()
     # A test's first call is made outside the lock, so that single calls of another process may fall in between.
     runs = [len(list(match.group(0).split())) for match in re.finditer(r"(\d+)(?: \1)*", " ".join(calls))]
-    assert len(set(calls)) == 2
+    # Both workers, and the fresh processes of what they found suspect, which wait for the same lock.
+    assert len(set(calls)) >= 2
     assert sum(length < 10 for length in runs) < 0.02 * len(calls)
 
 
