@@ -1,6 +1,6 @@
 """Does a benchmark's time depend on the company it keeps, or on the process that measures it?
 
-    python benchmarks/exchangeability.py [--runs 4] [--out benchmarks/results/exchangeability.json]
+    python benchmarks/exchangeability.py [--runs 4] [--minutes 5] [--out benchmarks/results/exchangeability.json]
 
 Measures some benchmarks of suites/test_kernels.py under five conditions, in random order within each round:
 
@@ -41,6 +41,8 @@ SUBJECTS = ("matmul_4k", "attention_4k", "gelu_64m", "softmax_4k", "mlp_step")
 LARGEST_DIFFERENCE = 0.008
 NEIGHBOUR_FILE = "GPUPERF_SUITE_NEIGHBOUR_FILE"
 START_SECONDS = 180.0
+FEWEST_ROUNDS = 2
+"""A standard error takes two."""
 SHOWN = ("adjusted", "standard_error", "raw")
 Cell = dict[str, float]
 
@@ -104,19 +106,26 @@ class Conditions:
             self.runs[condition].setdefault(short_name(node_id), []).append(event.record)
 
 
-def measure(runs: int, subjects: Sequence[str], everything: Sequence[str], options: Sequence[str]) -> Conditions:
-    """Run every condition `runs` times; one round of each is done before the next begins."""
+def measure(
+    runs: int, minutes: float, subjects: Sequence[str], everything: Sequence[str], options: Sequence[str]
+) -> Conditions:
+    """Run every condition `runs` times, fewer where another round would outlast `minutes`; whole rounds only."""
     order = random.Random(1)
+    begun, longest = time.perf_counter(), 0.0
     with tempfile.TemporaryDirectory() as name:
         conditions = Conditions(Path(name), subjects, options)
         try:
             for number in range(runs):
+                round_begun = time.perf_counter()
+                if number >= FEWEST_ROUNDS and round_begun + longest - begun > 60 * minutes:
+                    break
                 turns = [(conditions.suite, (everything,)), (conditions.own, ())]
                 turns += [(conditions.alone, (subject,)) for subject in subjects]
                 turns += [(conditions.beside, (neighbour,)) for neighbour in ("heavy", "idle")]
                 for turn, arguments in order.sample(turns, len(turns)):
                     turn(*arguments)
-                print(f"round {number + 1} of {runs} done", flush=True)
+                longest = max(longest, time.perf_counter() - round_begun)
+                print(f"round {number + 1} of {runs} done in {time.perf_counter() - round_begun:.0f} s", flush=True)
         finally:
             conditions.close()
     return conditions
@@ -166,6 +175,7 @@ def main() -> int:
     """Measure, print the table, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=4, help="runs of each condition, at least 2 (default: 4)")
+    parser.add_argument("--minutes", type=float, default=5.0, help="no round begins that may end later (default: 5)")
     parser.add_argument("--subjects", default=",".join(SUBJECTS), help="benchmarks, separated by commas")
     parser.add_argument("--everything", default="", help="the whole suite; by default all of test_kernels.py")
     parser.add_argument("--max-time", default="0.2", help="of one benchmark in one run, in seconds (default: 0.2)")
@@ -176,7 +186,9 @@ def main() -> int:
     everything = arguments.everything.split(",") if arguments.everything else names()
     about = machine()
     print(about, flush=True)
-    measured = measure(arguments.runs, subjects, everything, [f"--gpuperf-max-time={arguments.max_time}"])
+    measured = measure(
+        arguments.runs, arguments.minutes, subjects, everything, [f"--gpuperf-max-time={arguments.max_time}"]
+    )
     compared = {subject: compare(measured.runs, subject) for subject in subjects}
     print(table(compared), summary(compared), sep="\n\n")
     largest = max(apart(cells, "adjusted") for cells in compared.values())
