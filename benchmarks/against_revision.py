@@ -1,6 +1,6 @@
 """Does --gpuperf-against find what a commit made slower, and nothing else?
 
-    python benchmarks/against_revision.py [--runs 8] [--out benchmarks/results/against_revision.json]
+    python benchmarks/against_revision.py [--runs 8] [--only unchanged] [--out benchmarks/results/against_revision.json]
 
 Makes a repository of the example kernels and the GeLU perf tests, and runs three comparisons with its previous commit:
 
@@ -40,6 +40,7 @@ SLOWER_ON_CPU = (
     "    torch.nn.functional.gelu(x, approximate=approximate)\n"
     "    return torch.nn.functional.gelu(x, approximate=approximate)",
 )
+COMPARISONS = ("slower", "hidden", "unchanged")
 REFUSED = 4
 
 
@@ -152,6 +153,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=8, help="runs of each side, at least 7 to fail (default: 8)")
     parser.add_argument("--max-time", default="0.2", help="of one benchmark in one run, in seconds (default: 0.2)")
     parser.add_argument("-k", help="which perf tests (default: bfloat16 on a GPU, all on a CPU; nothing compiled)")
+    parser.add_argument("--only", nargs="+", choices=COMPARISONS, default=COMPARISONS, help="which comparisons")
     parser.add_argument("--out", type=Path, help="where to write the record as JSON")
     arguments = parser.parse_args()
     about = machine()
@@ -163,13 +165,17 @@ def main() -> int:
         folder = Path(name)
         (folder / "repository").mkdir()
         repository = Repository(folder / "repository")
+        sessions = []
         repository.change(*(SLOWER_ON_GPU if on_gpu else SLOWER_ON_CPU))
-        sessions = [compare(repository, "slower", ["-m", "pytest"], options)]
-        shutil.copytree(repository.path / "example_kernels", folder / "installed" / "example_kernels")
-        path = os.pathsep.join([str(folder / "installed"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        sessions.append(compare(repository, "hidden", AS_SCRIPT, options, PYTHONPATH=path))
-        repository.change("pytest.ini", "[pytest]\n", "[pytest]\n# Nothing else is set.\n")
-        sessions.append(compare(repository, "unchanged", ["-m", "pytest"], options))
+        if "slower" in arguments.only:
+            sessions.append(compare(repository, "slower", ["-m", "pytest"], options))
+        if "hidden" in arguments.only:
+            shutil.copytree(repository.path / "example_kernels", folder / "installed" / "example_kernels")
+            path = os.pathsep.join([str(folder / "installed"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+            sessions.append(compare(repository, "hidden", AS_SCRIPT, options, PYTHONPATH=path))
+        if "unchanged" in arguments.only:
+            repository.change("pytest.ini", "[pytest]\n", "[pytest]\n# Nothing else is set.\n")
+            sessions.append(compare(repository, "unchanged", ["-m", "pytest"], options))
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         record = {"machine": about, "comparisons": [asdict(ended) for ended in sessions]}

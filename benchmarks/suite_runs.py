@@ -91,9 +91,15 @@ def session(options: Sequence[str], selected: Sequence[str] = (), **environment:
         return Session(
             exit_code=done.returncode,
             seconds=time.perf_counter() - begun,
-            outcomes=[msgspec.convert({**outcome, "trials": []}, Outcome) for outcome in outcomes],
+            outcomes=[_outcome(result) for result in outcomes],
             output=done.stdout + done.stderr,
         )
+
+
+def _outcome(result: Mapping[str, object]) -> Outcome:
+    """Return what a result file says of one benchmark, without the trials and whatever else goes beyond an outcome."""
+    known = {name: value for name, value in result.items() if name in Outcome.__struct_fields__}
+    return msgspec.convert({**known, "trials": []}, Outcome)
 
 
 def stored_runs(storage: Path, name: str) -> Runs:
