@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from example_kernels.gelu.registration import register, register_backward
 from example_kernels.support.layout import dense_like
 from example_kernels.support.nvcc import load_library
 
@@ -95,26 +96,6 @@ def gelu_backward(dy: torch.Tensor, x: torch.Tensor, approximate: str) -> torch.
     return dx
 
 
-@gelu.register_fake
-@gelu_scalar.register_fake
-def _(x: torch.Tensor, *_: object) -> torch.Tensor:
-    return torch.empty_like(x)
-
-
-@gelu_backward.register_fake
-def _(_dy: torch.Tensor, x: torch.Tensor, *_: object) -> torch.Tensor:
-    return torch.empty_like(x)
-
-
-def _keep(ctx, inputs, **_output) -> None:  # type: ignore[no-untyped-def]
-    x, ctx.approximate = inputs
-    ctx.save_for_backward(x)
-
-
-def _differentiate(ctx, dy: torch.Tensor):  # type: ignore[no-untyped-def]
-    (x,) = ctx.saved_tensors
-    return gelu_backward(dy, x, ctx.approximate), None
-
-
-gelu.register_autograd(_differentiate, setup_context=_keep)
-gelu_scalar.register_autograd(_differentiate, setup_context=_keep)
+register(gelu, gelu_backward)
+register(gelu_scalar, gelu_backward)
+register_backward(gelu_backward)

@@ -16,6 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
+from example_kernels.gelu.registration import register, register_backward
 from example_kernels.support.ahead_of_time import Shipped
 from example_kernels.support.availability import check_triton_device
 from example_kernels.support.layout import dense_like
@@ -132,27 +133,8 @@ def gelu_backward(dy: torch.Tensor, x: torch.Tensor, approximate: str) -> torch.
     return dx
 
 
-@gelu.register_fake
-def _(x: torch.Tensor, *_: object) -> torch.Tensor:
-    return torch.empty_like(x)
-
-
-@gelu_backward.register_fake
-def _(_dy: torch.Tensor, x: torch.Tensor, *_: object) -> torch.Tensor:
-    return torch.empty_like(x)
-
-
-def _keep(ctx, inputs, **_output) -> None:  # type: ignore[no-untyped-def]
-    x, ctx.approximate = inputs
-    ctx.save_for_backward(x)
-
-
-def _differentiate(ctx, dy: torch.Tensor):  # type: ignore[no-untyped-def]
-    (x,) = ctx.saved_tensors
-    return gelu_backward(dy, x, ctx.approximate), None
-
-
-gelu.register_autograd(_differentiate, setup_context=_keep)
+register(gelu, gelu_backward)
+register_backward(gelu_backward)
 
 
 def shipped() -> Iterator[Shipped]:
