@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget
-from pytest_gpuperf.checks.launches import Observed
+from pytest_gpuperf.checks.launches import Launch, Observed
 from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_poison, reserve_memory
 from pytest_gpuperf.checks.subject import SYNC, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
@@ -152,6 +152,14 @@ class Evidence:
     def repeated(self) -> Observed:
         """The second of them, which came after one like it, as the timed calls did."""
         return self.pair[1]
+
+    @property
+    def launches(self) -> tuple[Launch, ...] | None:
+        """What a call launches on the GPU; None where two calls differ, or the profiler saw nothing."""
+        if not self.on_gpu:
+            return None
+        first, second = self.pair
+        return second.launches or None if first.names == second.names else None
 
     @once
     def poisoned(self) -> PoisonedCall:

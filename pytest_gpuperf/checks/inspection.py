@@ -18,7 +18,7 @@ from pytest_gpuperf.checks.compiling import Compilations
 from pytest_gpuperf.checks.evidence import Evidence, FirstCall, Timed
 from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.checks.kernel_list import stored_names
-from pytest_gpuperf.checks.launches import KernelUse, Launch, kernel_uses
+from pytest_gpuperf.checks.launches import KernelUse, kernel_uses
 from pytest_gpuperf.checks.patched import patched_functions
 from pytest_gpuperf.checks.registry import WITH_TENSORS, WITHOUT_TENSORS
 from pytest_gpuperf.checks.subject import Subject
@@ -117,7 +117,7 @@ class Inspection:
         with self._guarded("kernels"):
             if evidence.has_tensors:
                 self._warm_up()
-                launches = self._launches()
+                launches = evidence.launches
         # Outside of the guard: each of these checks has its own, whatever became of the list of kernels.
         findings += self._findings_of(WITH_TENSORS) if self._has_tensors else []
         return Inspected(
@@ -128,14 +128,6 @@ class Inspection:
             broke_off=self._broke_off,
             seconds=self._budget.spent_s,
         )
-
-    def _launches(self) -> tuple[Launch, ...] | None:
-        """Return what a call launches; None where two calls differ, or the profiler saw nothing."""
-        evidence = self._evidence
-        if not evidence.on_gpu:
-            return None
-        first, second = evidence.pair
-        return second.launches or None if first.names == second.names else None
 
     def _note_start(self) -> None:
         evidence = self._evidence

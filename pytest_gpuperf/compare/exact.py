@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,7 +22,11 @@ class Excess:
 
 
 def excess(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy) -> Excess | None:
-    """Return the exact metric in which every new run exceeds every baseline run by more than its tolerance."""
+    """Return the exact metric in which every new run exceeds every baseline run by more than its tolerance.
+
+    Kernels are compared between runs of one kind, fresh with fresh and the sessions' own with their own: what a session
+    called before leaves its traces in what is tuned and compiled. Where both kinds can be compared, both have to agree.
+    """
     return _more_memory(baseline, runs, policy) or _more_kernels(baseline, runs, policy)
 
 
@@ -35,8 +39,17 @@ def _peaks(runs: Sequence[RunRecord]) -> list[int]:
     return [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
 
 
-def _lists(runs: Sequence[RunRecord]) -> list[tuple[str, ...]]:
-    return [run.kernels for run in runs if run.kernels is not None]
+KernelLists = list[tuple[str, ...]]
+
+
+def _lists(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> Iterator[tuple[KernelLists, KernelLists]]:
+    """Yield the lists of both sides for each kind of run that both sides have lists of, fresh runs first."""
+    for fresh in (True, False):
+        old, new = (
+            [run.kernels for run in arm if run.kernels is not None and run.fresh is fresh] for arm in (baseline, runs)
+        )
+        if old and new:
+            yield old, new
 
 
 def _more_memory(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy) -> Excess | None:
@@ -47,10 +60,15 @@ def _more_memory(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], polic
 
 
 def _more_kernels(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], policy: Policy) -> Excess | None:
-    old, new = ([count_launches(names).total() for names in _lists(arm)] for arm in (baseline, runs))
-    if not old or not new or min(new) <= max(old) + policy.kernel_tolerance:
+    counts = [tuple(map(_counts, pair)) for pair in _lists(baseline, runs)]
+    if not counts or any(min(new) <= max(old) + policy.kernel_tolerance for old, new in counts):
         return None
+    old, new = counts[0]
     return Excess(metric="kernels", sentence=f"one call launches {min(new)} kernels instead of {max(old)}")
+
+
+def _counts(lists: KernelLists) -> list[int]:
+    return [count_launches(names).total() for names in lists]
 
 
 def _memory_changes(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[str]:
@@ -61,8 +79,8 @@ def _memory_changes(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) ->
 
 
 def _kernel_changes(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[str]:
-    old, new = _lists(baseline), _lists(runs)
-    if not old or not new or set(old) & set(new):
+    old, new = next(_lists(baseline, runs), ([], []))
+    if not old or set(old) & set(new):
         return []
     said = kernel_changes(old[-1], new[-1])
     return [said] if said else []

@@ -73,6 +73,8 @@ class Request:
     seed: int
     list_modules: bool = False
     """Whether the worker is to say which modules it imported from where."""
+    list_kernels: bool = False
+    """Whether the worker is to record the kernels of each benchmark, after it has measured it."""
 
     def write(self, folder: Path) -> None:
         """Store the request; node ids may hold what no strict encoding takes, so they are escaped to ASCII."""
@@ -184,6 +186,7 @@ def run_fresh(
     limits: Limits,
     progress: Progress | None = None,
     list_modules: bool = False,
+    list_kernels: bool = False,
 ) -> FreshRun:
     """Run `node_ids` once in a fresh process, going on in another one past a test that kills or hangs its process."""
     result = FreshRun()
@@ -195,7 +198,7 @@ def run_fresh(
             if progress is not None:
                 progress(before + done, asked)
 
-        round_ = _Round(Request(tuple(remaining), seed, list_modules), limits, report)
+        round_ = _Round(Request(tuple(remaining), seed, list_modules, list_kernels), limits, report)
         done = round_.run(launcher, result)
         if not done:
             result.failures.update(dict.fromkeys(remaining, f"the fresh process {round_.ending}"))

@@ -63,5 +63,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     peak_memory_bytes: int | None = None
     kernels: tuple[str, ...] | None = None
     """Names of the kernels of one call, in launch order; None where not recorded."""
+    fresh: bool = False
+    """Whether a fresh process made it, and not the session's own."""
     device: DeviceState = DeviceState()
     notes: tuple[str, ...] = ()

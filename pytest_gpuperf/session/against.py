@@ -98,7 +98,9 @@ class _Pairs:
         pair = {}
         for place, side in enumerate(self._order.sample(["old", "new"], 2)):
             show = functools.partial(self._progress.show, 2 * number + place)
-            pair[side] = self._arms[side].run_once(node_ids, self._limits, show, list_modules=True)
+            pair[side] = self._arms[side].run_once(
+                node_ids, self._limits, show, list_modules=True, list_kernels=number == 0
+            )
         # Both sides' processes have to start alike.
         if any(arm.forks_given_up for arm in self._arms.values()):
             for arm in self._arms.values():

@@ -28,7 +28,7 @@ from pytest_gpuperf.measure.physics import Physics
 from pytest_gpuperf.measure.plan import BenchmarkId, Identity, Plan, Workload
 from pytest_gpuperf.measure.samples import RunRecord, Trials
 from pytest_gpuperf.options import Options
-from pytest_gpuperf.session.checking import Watch
+from pytest_gpuperf.session.checking import Listing, Unwatched, Watch
 from pytest_gpuperf.session.limits import Judged, Limits
 from pytest_gpuperf.session.saying import say
 from pytest_gpuperf.session.subtests import Subtests
@@ -71,6 +71,8 @@ class Bench:
         self._options = options
         self._taken: dict[str, list[Measured]] = {}
         self.stored_timer: StoredTimer = lambda _: None
+        self.lists_kernels = False
+        """Whether this fresh process is to record the kernels of what it measured."""
         self.subtests = Subtests()
 
     @functools.cached_property
@@ -117,9 +119,11 @@ class Bench:
         made: Timer | None = hook(config=self._config, backend=self.backend, settings=settings)
         return made
 
-    def watch(self, call: BenchmarkCall, settings: BenchmarkSettings) -> Watch:
+    def watch(self, call: BenchmarkCall, settings: BenchmarkSettings) -> Unwatched:
         """Return what follows a benchmark; fresh processes leave checks to the session that asked for them."""
-        return Watch(call, settings, self.backend, off=self._options.fresh_role)
+        if not self._options.fresh_role:
+            return Watch(call, settings, self.backend)
+        return Listing(call, settings, self.backend) if self.lists_kernels else Unwatched()
 
     def peak_reserved_bytes(self, target: Target) -> int | None:
         """Return what the allocator takes for one more call; fresh processes, which tell nobody, do not ask."""
@@ -185,18 +189,18 @@ class ItemMeasurer:
         if not isinstance(error, StickyDeviceError):
             self._bench.backend.note_failure(self._node_id, error)
 
-    def watch(self, call: BenchmarkCall) -> Watch:
+    def watch(self, call: BenchmarkCall) -> Unwatched:
         """Return what follows the call from before it is made for the first time."""
         return self._bench.watch(call, self._settings)
 
-    def measure(self, call: BenchmarkCall, watch: Watch) -> BenchResult:
+    def measure(self, call: BenchmarkCall, watch: Unwatched) -> BenchResult:
         """Measure the call and keep the measurement for the verdict on this test."""
         plan = self._plan(call, self._resolved([call]))
         traced = self._bench.tracing.each_trial(_bound(call))
         with exclusive(self._bench.backend.lock_name):
             return self._concluded(call, plan, watch, lambda: measure(traced, plan, self._bench.backend))
 
-    def measure_together(self, calls: Sequence[BenchmarkCall], watches: Sequence[Watch]) -> Together:
+    def measure_together(self, calls: Sequence[BenchmarkCall], watches: Sequence[Unwatched]) -> Together:
         """Measure the calls in turn and keep the measurements for the verdict on this test."""
         settings = self._resolved(calls)
         plans = [self._plan(call, settings) for call in calls]
@@ -223,7 +227,7 @@ class ItemMeasurer:
         )
 
     def _concluded(
-        self, call: BenchmarkCall, plan: Plan, watch: Watch, measuring: Callable[[], Measurement]
+        self, call: BenchmarkCall, plan: Plan, watch: Unwatched, measuring: Callable[[], Measurement]
     ) -> BenchResult:
         """Measure, look at what was measured, and keep it."""
         bound, tracing = _bound(call), self._bench.tracing

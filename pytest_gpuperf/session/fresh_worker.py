@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from _pytest.runner import runtestprotocol
 
@@ -169,6 +170,7 @@ def run_request(items: Sequence[pytest.Item], bench: Bench, folder: Path, broken
     `broken` says why files or folders, by their node ids, could not be collected.
     """
     request = Request.read(folder)
+    bench.lists_kernels = request.list_kernels
     events = EventWriter(folder)
     by_id = {stable_node_id(item): item for item in items}
     indices = list(range(len(request.node_ids)))
@@ -208,8 +210,9 @@ class _Turn:
         outcome, text = ("failed", "a subtest failed") if failed else _fate(reports)
         for one in self._bench.take(stable_node_id(item)):
             if outcome == "passed":
+                record = msgspec.structs.replace(one.record, fresh=True)
                 measured = MeasuredEvent(
-                    index=index, benchmark=one.benchmark, identity=one.identity, record=one.record, trials=one.trials
+                    index=index, benchmark=one.benchmark, identity=one.identity, record=record, trials=one.trials
                 )
                 self._events.write(measured)
         self._events.write(FinishedEvent(index=index, outcome=outcome, text=text))  # type: ignore[arg-type]

@@ -53,11 +53,19 @@ class Arm:
         """Why forks were asked for and not used."""
 
     def run_once(
-        self, node_ids: Sequence[str], limits: Limits, progress: Progress | None = None, *, list_modules: bool = False
+        self,
+        node_ids: Sequence[str],
+        limits: Limits,
+        progress: Progress | None = None,
+        *,
+        list_modules: bool = False,
+        list_kernels: bool = False,
     ) -> FreshRun:
         """Run the tests once in a fresh process, in another order than the last time."""
         self._seed += 1
-        run = functools.partial(run_fresh, seed=self._seed, limits=limits, list_modules=list_modules)
+        run = functools.partial(
+            run_fresh, seed=self._seed, limits=limits, list_modules=list_modules, list_kernels=list_kernels
+        )
         forks = self._fork_launcher()
         if forks is None:
             return run(self._interpreters, node_ids, progress=progress)
@@ -107,6 +115,9 @@ class FreshRounds:
         self._config = config
         self._settings = settings
         self._arm = Arm(session_command(config), settings, device_kind)
+        self._listed: set[str] = set()
+        """Tests whose kernels a fresh process was asked to record: one a session is enough, its profiler takes seconds
+        to start."""
 
     def run(
         self, node_ids: Sequence[str], rounds: int, *, why: str, own_seconds: Mapping[str, float] | None = None
@@ -123,7 +134,9 @@ class FreshRounds:
             progress.show(number, 0)
             sound = [node_id for node_id in node_ids if node_id not in result.failures]
             if sound:
-                result.add(self._arm.run_once(sound, limits, functools.partial(progress.show, number)))
+                show, unlisted = functools.partial(progress.show, number), set(sound) - self._listed
+                result.add(self._arm.run_once(sound, limits, show, list_kernels=bool(unlisted)))
+                self._listed |= unlisted
         progress.close()
         return result
 

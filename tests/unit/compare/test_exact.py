@@ -85,6 +85,26 @@ def test_a_list_that_some_baseline_run_had_is_no_finding(runs: Callable) -> None
     assert exact_findings(baseline, runs([1.0], kernels=("split", "reduce"))) == ()
 
 
+def test_fresh_runs_kernels_are_compared_with_fresh_ones_and_own_with_own(runs: Callable) -> None:
+    def arm(own: tuple | None, fresh: tuple | None) -> list:
+        return [*runs([1.0], kernels=own), *runs([1.001] * 4, kernels=fresh, fresh=True)]
+
+    policy = Policy()
+    more, less = ("cast", "gelu"), ("gelu",)
+    assert excess(arm(less, less), arm(more, more), policy) is not None
+    assert excess(arm(None, less), arm(None, more), policy) is not None
+    assert excess(arm(less, None), arm(more, None), policy) is not None
+    # Only where both kinds agree.
+    assert excess(arm(less, less), arm(more, less), policy) is None
+    assert excess(arm(less, less), arm(less, more), policy) is None
+    # Never one kind with the other.
+    assert excess(arm(less, None), arm(None, more), policy) is None
+    assert exact_findings(arm(less, None), arm(None, more)) == ()
+    assert exact_findings(arm(None, less), arm(more, None)) == ()
+    # What is told is what fresh processes launch, where they are known.
+    assert exact_findings(arm(("a",), ("b",)), arm(("c",), ("d",))) == ("kernels changed: −b, +d",)
+
+
 def test_a_slowdown_keeps_its_own_reason(runs: Callable) -> None:
     baseline = runs(STEADY, peak_memory_bytes=64 * MIB)
     decision = decide(baseline, runs([x + 0.5 for x in STEADY], peak_memory_bytes=96 * MIB), Policy(), None)
