@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget
 from pytest_gpuperf.checks.launches import Launch, Observed
-from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_poison, reserve_memory
+from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_poison, reserve_memory, runs_compiled
 from pytest_gpuperf.checks.subject import SYNC, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
 from pytest_gpuperf.checks.watching import Watcher
@@ -186,7 +186,9 @@ class Evidence:
     def _call_on_memory_of(self, byte: int, like: tuple[Any, ...]) -> tuple[Any, ...]:
         """Call on the benchmark's own inputs, unwritten memory showing one byte; return the tensors of the output."""
         call = self.bound(*self.subject.inputs())
-        with filling(byte, like, self.torch, on_gpu=self.on_gpu):
+        # On a CPU all watching is done under a dispatch mode, so that nothing changes.
+        compiled = self.on_gpu and runs_compiled(self.subject.fn, self.repeated.names)
+        with filling(byte, like, self.torch, on_gpu=self.on_gpu, in_dispatcher=not compiled):
             return self.outputs(call())
 
     @once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -20,6 +21,9 @@ POISON_BYTE = 0xFF
 FREED_BYTES = 1 << 20
 FEWEST_BLOCKS, MOST_BLOCKS = 4, 64
 """Of each size: free ones that the allocator has left from before are taken first."""
+MADE_BY_COMPILE = "_torchdynamo_orig_callable"
+COMPILED = re.compile(r"triton_[a-z]+_")
+"""The names that Inductor gives to kernels: `triton_poi_fused_add_0`."""
 EMPTY = re.compile(r"aten\.(new_)?empty")
 
 
@@ -35,24 +39,44 @@ def reserve_memory(count_bytes: int, device: str, torch: Any) -> float:
     return count_bytes / GPU_BYTES_PER_S
 
 
-def filling(byte: int, like: tuple[Any, ...], torch: Any, *, on_gpu: bool) -> AbstractContextManager[Any]:
+def filling(
+    byte: int, like: tuple[Any, ...], torch: Any, *, on_gpu: bool, in_dispatcher: bool = True
+) -> AbstractContextManager[Any]:
     """Return a context in which memory that is not written shows nothing but `byte`.
 
-    On a GPU, blocks of the sizes of the tensors `like` are freed full of it, which the caching allocator hands out
-    again. The host's allocator is not so predictable, but what asks for memory as it is passes torch's dispatcher.
+    What asks for memory as it is passes torch's dispatcher, and gets it filled. On a GPU, blocks of the sizes of the
+    tensors `like` are freed full of it besides, which the caching allocator hands out again to those who do not pass
+    there. `in_dispatcher=False` is for callables that are not the same under a dispatch mode: compiled ones.
     """
-    if not on_gpu:
-        return dispatch_mode(lambda func, output: _fill(byte, output, torch) if EMPTY.match(str(func)) else None)
+    if on_gpu:
+        _free_full_blocks(byte, like, torch)
+    if not in_dispatcher:
+        return nullcontext()
+    return dispatch_mode(lambda func, output: _fill(byte, output, torch) if EMPTY.match(str(func)) else None)
+
+
+def runs_compiled(fn: Any, kernels: Iterable[str]) -> bool:
+    """Whether a callable is compiled, or has launched kernels as torch.compile names them."""
+    return hasattr(fn, MADE_BY_COMPILE) or any(COMPILED.match(name) for name in kernels)
+
+
+def _free_full_blocks(byte: int, like: tuple[Any, ...], torch: Any) -> None:
     for count_bytes in {size_bytes([tensor]) for tensor in like}:
         count = min(max(FEWEST_BLOCKS, FREED_BYTES // max(1, count_bytes)), MOST_BLOCKS)
         full = [torch.full((count_bytes,), byte, dtype=torch.uint8, device=like[0].device) for _ in range(count)]
         del full
-    return nullcontext()
 
 
 def _fill(byte: int, tensor: Any, torch: Any) -> None:
-    if type(tensor) is torch.Tensor and tensor.is_contiguous() and tensor.numel():
-        tensor.view(-1).view(torch.uint8).fill_(byte)
+    if type(tensor) is not torch.Tensor or not tensor.is_contiguous() or not tensor.numel():
+        return
+    # What is captured would be part of the graph, and run with it ever after.
+    if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+        return
+    tensor.view(-1).view(torch.uint8).fill_(byte)
+    if tensor.is_cuda:
+        # Whoever writes to it may do so on another stream, and need not wait for what this one does unasked.
+        torch.cuda.current_stream(tensor.device).synchronize()
 
 
 def is_poison(tensor: Any, torch: Any) -> Any:

@@ -78,8 +78,9 @@ def seen(found, check):
 
 
 def busy(x, times=4):
+    """Products whose values keep the spread of `x`: outputs next to nothing do not differ."""
     for _ in range(times):
-        x = x @ x * 1e-3
+        x = x @ x / 32.0
     return x
 
 
