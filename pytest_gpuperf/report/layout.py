@@ -23,13 +23,14 @@ def name_table(
     A row of `cells` has the texts that follow the name, under `headings`, aligned "left" or "right". The limit holds
     as long as it leaves `NARROWEST_NAME` columns for names.
     """
-    names = short_names(benchmarks, _room_for_names(headings, cells, width))
+    room = max(room_for_names(headings, cells, width), NARROWEST_NAME)
+    names = short_names(benchmarks, room)
     return aligned([names[benchmark] for benchmark in benchmarks], cells, ("name", *headings), aligns)
 
 
-def _room_for_names(headings: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> int:
-    taken = sum(_GAP + max(map(display_width, column)) for column in zip(headings, *cells, strict=True))
-    return max(width - taken, NARROWEST_NAME)
+def room_for_names(headings: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> int:
+    """Return how many of `width` columns such rows leave for names; less than none where they are too wide."""
+    return width - sum(_GAP + max(map(display_width, column)) for column in zip(headings, *cells, strict=True))
 
 
 def aligned(

@@ -10,8 +10,12 @@ from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.compare.verdict import VERDICTS
 from pytest_gpuperf.report import units
 from pytest_gpuperf.report.columns import COLUMN_NAMES, COLUMNS, DEFAULT_COLUMNS, Column, mean_us
-from pytest_gpuperf.report.layout import name_table
-from pytest_gpuperf.report.names import natural_key, shorten, split_node_id
+from pytest_gpuperf.report.layout import name_table, room_for_names
+from pytest_gpuperf.report.names import display_width, natural_key, short_names, shorten, split_node_id
+
+COMFORTABLE_NAME = 24
+LEFT_OUT_FIRST = (COLUMNS["share"], COLUMNS["error"])
+"""Of the usual columns, those that make room, in this order, where names would get less than is comfortable."""
 
 _ANSI = {
     "regressed": "31;1",
@@ -69,7 +73,8 @@ def results_table(
 
     `sort`: one of `SORTS`. `group_by`: one of `GROUPS`; a group's rows stand under its heading line.
     `columns`: from `COLUMN_NAMES`, in order (the name always comes first); none given are the default ones, without
-    those that would be empty. Raises ValueError for an unknown one.
+    those that would be empty, and without `LEFT_OUT_FIRST` as far as names need their room.
+    Raises ValueError for an unknown one.
     """
     check_choice("sort", sort, tuple(SORTS))
     check_choice("group-by", group_by, tuple(GROUPS))
@@ -79,7 +84,7 @@ def results_table(
         return ""
     groups = _grouped(sorted(outcomes, key=SORTS[sort]), GROUPS[group_by])
     rows = [outcome for members in groups.values() for outcome in members]
-    chosen = _chosen(columns, rows)
+    chosen = [COLUMNS[name] for name in columns if name != "name"] if columns else _usual(rows, width)
     return _render(rows, groups, chosen, width, color)
 
 
@@ -90,11 +95,17 @@ def _grouped(outcomes: Sequence[Outcome], group: Callable[[Outcome], str]) -> di
     return groups
 
 
-def _chosen(columns: Sequence[str], rows: Sequence[Outcome]) -> list[Column]:
-    if columns:
-        return [COLUMNS[name] for name in columns if name != "name"]
+def _usual(rows: Sequence[Outcome], width: int) -> list[Column]:
+    """Return the default columns that are not empty, as many as leave names their room."""
     wanted = [COLUMNS[name] for name in DEFAULT_COLUMNS if name != "name"]
-    return [column for column in wanted if any(column.cell(row) != units.UNKNOWN for row in rows)]
+    chosen = [column for column in wanted if any(column.cell(row) != units.UNKNOWN for row in rows)]
+    longest = max(map(display_width, short_names(row.benchmark for row in rows).values()))
+    for column in LEFT_OUT_FIRST:
+        headings, cells = [c.heading for c in chosen], [[c.cell(row) for c in chosen] for row in rows]
+        if room_for_names(headings, cells, width) >= min(longest, COMFORTABLE_NAME):
+            break
+        chosen = [other for other in chosen if other is not column]
+    return chosen
 
 
 def _render(

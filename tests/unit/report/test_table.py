@@ -42,15 +42,31 @@ test_日本語[値-テスト]               350.0 ns  0.3 %                    -
 
 def test_golden_text_in_eighty_columns(outcomes: list[Outcome]) -> None:
     expected = """\
-name                     mean      ±          vs baseline  verdict       of peak
+name                              mean      ±          vs baseline  verdict
 --------------------------------------------------------------------------------
-test_softmax[4096]   57.90 us  0.3 %  +0.2 % [-0.4, +0.8]  unchanged      98.0 %
-test_gelu[tri…at16]  78.90 us  0.3 %  +4.8 % [+3.1, +6.6]  regressed           -
-test_gelu[tor…at16]  1.534 ms  0.3 %                    -  new                 -
-test_old_step               -      -                    -  missing             -
-test_日本語[…スト]   350.0 ns  0.3 %                    -  incomparable        -"""
+test_softmax[4096]            57.90 us  0.3 %  +0.2 % [-0.4, +0.8]  unchanged
+test_gelu[tri…8864-bfloat16]  78.90 us  0.3 %  +4.8 % [+3.1, +6.6]  regressed
+test_gelu[tor…8864-bfloat16]  1.534 ms  0.3 %                    -  new
+test_old_step                        -      -                    -  missing
+test_日本語[値-テスト]        350.0 ns  0.3 %                    -  incomparable"""
     assert results_table(outcomes, width=80) == expected
     assert all(display_width(line) <= 80 for line in expected.splitlines())
+
+
+@pytest.mark.parametrize(("width", "headings"), [(120, {"±", "of peak"}), (80, {"±"}), (66, set())])
+def test_names_come_before_the_lesser_columns(outcomes: list[Outcome], width: int, headings: set[str]) -> None:
+    head = results_table(outcomes, width=width).splitlines()[0]
+    assert {heading for heading in ("±", "of peak") if heading in head} == headings
+
+
+def test_columns_that_were_asked_for_stay(outcomes: list[Outcome]) -> None:
+    asked = ["name", "mean", "error", "ratio", "verdict", "share"]
+    assert "of peak" in results_table(outcomes, columns=asked, width=66).splitlines()[0]
+
+
+def test_short_names_leave_every_column(make_outcome: Callable[..., Outcome]) -> None:
+    table = results_table([make_outcome("tests/test_a.py::test_a", share=0.5)], width=60)
+    assert "of peak" in table.splitlines()[0]
 
 
 def test_golden_text_of_groups(outcomes: list[Outcome]) -> None:
