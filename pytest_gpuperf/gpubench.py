@@ -104,6 +104,9 @@ class Measurer(Protocol):
     def note_failure(self, error: BaseException) -> None:
         """Look whether the device survived a call that raised."""
 
+    def await_call(self) -> None:
+        """Wait for a call that has returned; raise what it left behind on the device."""
+
     def watch(self, call: BenchmarkCall) -> Any:
         """Return the `Watch` on a call that is about to be made for the first time."""
 
@@ -389,10 +392,12 @@ class GpuBench:
             return fn(*args, **kwargs)
         self._measurer.check_usable()
         try:
-            return fn(*args, **kwargs)
+            output = fn(*args, **kwargs)
+            self._measurer.await_call()
         except Exception as error:
             self._measurer.note_failure(error)
             raise
+        return output
 
     def _fresh_inputs(self, setup: Callable[[], Inputs]) -> Inputs:
         made = setup()

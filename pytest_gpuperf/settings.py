@@ -60,6 +60,7 @@ class SessionSettings:
     confirm_runs: int = 7
     confirm_time: float = 120.0
     fresh_timeout: float = 120.0
+    hang_timeout: float = 120.0
     fresh_start: str = "auto"
     fail_on: tuple[str, ...] = ("regressed",)
     strict: bool = False
@@ -413,6 +414,14 @@ PER_SESSION: dict[str, Setting] = {
             default_text="120",
             help="how long a fresh process may take to start, or for one test beyond ten times what that test took "
             "in this session, before it is ended as hung",
+        ),
+        Setting(
+            name="hang_timeout",
+            parse=number(above=0, below=math.inf),
+            metavar="SECONDS",
+            default_text="120",
+            help="how long the device may work on what one call gave it, the call itself not counted, before the "
+            "test fails and the session stops: a kernel that does not end can only be ended with its process",
         ),
         Setting(
             name="fresh_start",

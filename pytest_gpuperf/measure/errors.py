@@ -46,6 +46,18 @@ class StickyDeviceError(MeasureError):
         )
 
 
+class DeviceHangsError(StickyDeviceError):
+    """The device does not come to an end with what a callable gave it."""
+
+    def __init__(self, device: str, culprit: str, seconds: float) -> None:
+        MeasureError.__init__(
+            self,
+            f"{device} was not done with the work of {culprit} after {seconds:g} s (--gpuperf-hang-timeout): a kernel "
+            "that does not end can only be ended with its process, so that the session stops here. "
+            "Mend or deselect that test, or allow it more time",
+        )
+
+
 class StreamChangedError(MeasureError):
     """The callable returned with another current stream or device than it was called with."""
 

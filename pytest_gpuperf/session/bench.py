@@ -157,6 +157,15 @@ class Bench:
         if self._is_made:
             self.backend.check_usable()
 
+    def await_call(self, culprit: str) -> None:
+        """Wait for the device; raise `DeviceHangsError` where it takes longer than the session allows."""
+        self.backend.await_call(culprit, self._options.session.hang_timeout)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the device keeps this process from ending by itself."""
+        return self._is_made and self.backend.hangs
+
     def after_test(self) -> None:
         """Start the next test with the device's memory as the first one found it."""
         if self._is_made:
@@ -188,6 +197,10 @@ class ItemMeasurer:
         """Look whether the device survived a call that failed."""
         if not isinstance(error, StickyDeviceError):
             self._bench.backend.note_failure(self._node_id, error)
+
+    def await_call(self) -> None:
+        """Wait for a call that has returned, as long as the session allows."""
+        self._bench.await_call(self._node_id)
 
     def watch(self, call: BenchmarkCall) -> Unwatched:
         """Return what follows the call from before it is made for the first time."""

@@ -12,6 +12,7 @@ from pytest_gpuperf.session.bench import Bench, stable_node_id
 from pytest_gpuperf.session.closing import Closed, Closing
 from pytest_gpuperf.session.context import Context
 from pytest_gpuperf.session.fresh_worker import ForkServer, FreshWorker
+from pytest_gpuperf.session.leaving import end_process
 from pytest_gpuperf.session.ledger import Ledger, Selection
 from pytest_gpuperf.session.rounds import XDIST_INPUT_KEY, own_command
 from pytest_gpuperf.session.testing import Held, Testing
@@ -61,6 +62,7 @@ class RunsTests:
         self._context = context
         self._can_hold = can_hold
         self._testing: Testing | None = None
+        self._exit_status = int(pytest.ExitCode.INTERNAL_ERROR)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -95,9 +97,16 @@ class RunsTests:
         """Return and forget the tests whose reports wait for the session's end."""
         return [] if self._testing is None else self._testing.take_held()
 
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Note how the session ends, in case that the process cannot end by itself."""
+        self._exit_status = int(exitstatus)
+
+    @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Release the device and what was started."""
+        """Release the device and what was started; where the device hangs, end the process, and its kernels with it."""
         self._context.close()
+        if self._context.bench.hangs:
+            end_process(self._exit_status)
 
 
 class Controls:

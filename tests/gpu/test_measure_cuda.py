@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib.metadata import entry_points
 
 import pytest
 
@@ -245,3 +246,29 @@ def test_blocking_launches_end_in_a_flagged_figure_and_not_in_a_hang():
     )
     assert "CUDA_LAUNCH_BLOCKING is set" in done.stdout, done.stderr
     assert "events, unqueued" in done.stdout
+
+
+ENDLESS = """
+import torch
+
+def test_before(gpubench):
+    gpubench(torch.relu, torch.randn(4096, device=gpubench.device))
+
+def test_endless(gpubench):
+    gpubench(torch.cuda._sleep, 10**15)
+
+def test_after(gpubench):
+    gpubench(torch.relu, torch.randn(4096, device=gpubench.device))
+"""
+
+
+def test_a_kernel_without_an_end_fails_its_test_and_ends_the_session(tmp_path):
+    (tmp_path / "test_endless.py").write_text(ENDLESS)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--gpuperf", "--gpuperf-hang-timeout=3"]
+    plugin = [] if any(p.name == "gpuperf" for p in entry_points(group="pytest11")) else ["-p", "pytest_gpuperf.plugin"]
+    done = subprocess.run([*command, *plugin, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "was not done with the work of test_endless.py::test_endless after 3 s" in done.stdout
+    assert "1 failed, 1 passed" in done.stdout
+    # The device is free again.
+    assert torch.ones(8, device="cuda").sum().item() == 8

@@ -187,10 +187,12 @@ def _refuse(constant: str) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let the many processes share what one has compiled, whatever the environment says of that."""
+    """Let all processes, this one too, share what one has compiled, away from the suites, whatever the environment."""
+    folder = str(tmp_path_factory.mktemp("compiled"))
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
+        patch.setenv("PYTHONPYCACHEPREFIX", folder)
+        patch.setattr(sys, "pycache_prefix", folder)
         yield
 
 

@@ -88,6 +88,42 @@ def test_a_lost_device_stops_the_session_with_one_message(suite) -> None:
     assert suite.gate("--gpuperf-strict", "test_broken.py", OTHER).ret == 1
 
 
+ENDLESS = """
+import atexit
+
+def test_endless(gpubench, work):
+    from conftest import backend
+    atexit.register(print, "AT", "EXIT")
+    gpubench(lambda: backend.clock.hang())
+"""
+
+
+def test_work_without_an_end_fails_the_test_and_ends_the_session_and_the_process(suite) -> None:
+    # A process with such a kernel waits for it at its exit: nothing that is registered for that may run.
+    suite.write("test_endless.py", ENDLESS)
+    suite.write("test_after.py", "def test_after(gpubench, work):\n    gpubench(work, 'after')\n")
+    tests = (OTHER, "test_endless.py", "test_after.py")
+    result = suite.process("--gpuperf", "--gpuperf-hang-timeout=3", "--junitxml=junit.xml", *tests)
+    assert result.ret == 1
+    junit = suite.junit_suite()
+    assert junit.get("failures") == "1"
+    assert junit.get("tests") == "2"
+    text = result.stdout.str()
+    result.stdout.fnmatch_lines(
+        ["*Fake GPU was not done with the work of test_endless.py::test_endless after 3 s (--gpuperf-hang-timeout)*"]
+    )
+    result.stdout.fnmatch_lines(["1 measured + 10 deselected = 11 in the baseline + 0 new"])
+    assert "AT EXIT" not in text
+    assert "nothing more can be measured in this process" in text
+
+
+def test_work_without_an_end_is_only_waited_for_when_measuring(suite) -> None:
+    suite.write("test_endless.py", ENDLESS)
+    result = suite.process("test_endless.py")
+    assert result.ret == 0
+    assert "AT EXIT" in result.stdout.str()
+
+
 def test_a_lost_device_does_not_lose_the_tests_before_it(suite) -> None:
     suite.write("test_broken.py", BREAKING)
     suite.times(other=130.0)
@@ -127,6 +163,11 @@ def alive(pid: int) -> bool:
 Interrupt = Callable[..., tuple[int, str]]
 
 
+def heed_interrupts() -> None:
+    """Undo what a shell does to its background jobs, which these tests may be part of: they ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def interrupted(suite, tmp_path: Path) -> Interrupt:
     """Return what starts a session and sends it a signal when a file appears, having looked who its children are."""
@@ -134,7 +175,7 @@ def interrupted(suite, tmp_path: Path) -> Interrupt:
     def run(*arguments: str, how: signal.Signals = signal.SIGINT) -> tuple[int, str]:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments]
         with (tmp_path / "out").open("wb") as out:
-            process = subprocess.Popen(command, cwd=suite.path, stdout=out, stderr=out)
+            process = subprocess.Popen(command, cwd=suite.path, stdout=out, stderr=out, preexec_fn=heed_interrupts)
         deadline = time.monotonic() + 120
         while not (suite.path / "now").exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -20,6 +20,9 @@ class Recorder:
         self.calls: list[BenchmarkCall] = []
         self.usable = True
 
+    def await_call(self) -> None:
+        self.asked.append("awaited")
+
     def check_usable(self) -> None:
         self.asked.append("usable?")
         if not self.usable:
@@ -104,7 +107,11 @@ def test_the_reference_has_fresh_inputs_of_its_own(plain: GpuBench) -> None:
 
 def test_order_of_a_measured_call(measuring: GpuBench, recorder: Recorder) -> None:
     assert measuring.run(lambda: 7, reference=lambda: 7, name="x") == 7
-    assert recorder.asked == ["watch", "usable?", "reference done", "usable?", "first call: 7", "measure"]
+    before, after = (
+        ["watch", "usable?", "awaited", "reference done"],
+        ["usable?", "awaited", "first call: 7", "measure"],
+    )
+    assert recorder.asked == before + after
     assert measuring.results == {"x": "result of 'x'"}
     assert measuring.result == "result of 'x'"  # type: ignore[comparison-overlap]
     assert measuring.device == "cuda:0"

@@ -74,6 +74,7 @@ def test_a_setting_has_one_name_everywhere(read: Read, name: str, text: str, val
         ("confirm_runs", "1", 1),
         ("confirm_time", "0", 0.0),
         ("fresh_timeout", "0.5", 0.5),
+        ("hang_timeout", "7", 7.0),
         ("fail_on", "regressed, new", ("regressed", "new")),
         ("sort", "mean", "mean"),
         ("group_by", "file", "file"),

@@ -81,6 +81,15 @@ class Backend(Protocol):
         """Look, after a call failed, whether the device is still usable, and remember it if not."""
         ...
 
+    def await_call(self, culprit: str, seconds: float, /) -> None:
+        """Wait for a call that has returned; raise what it left behind, `DeviceHangsError` if it takes longer."""
+        ...
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the device never came to an end with a call, and keeps this process from ending by itself."""
+        ...
+
     def now_us(self) -> float:
         """Return a monotonic time that budgets are kept by."""
         ...

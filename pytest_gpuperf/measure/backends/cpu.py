@@ -56,11 +56,16 @@ class CpuBackend:
             triton=installed_version("triton"),
         )
 
+    hangs = False
+
     def check_usable(self) -> None:
         """Do nothing: a CPU has no error state of its own."""
 
     def note_failure(self, _culprit: str, _error: BaseException, /) -> None:
         """Do nothing: a failed call leaves the CPU as it was."""
+
+    def await_call(self, _culprit: str, _seconds: float, /) -> None:
+        """Do nothing: a call has finished when it returns."""
 
     def now_us(self) -> float:
         """Return the host's monotonic clock."""

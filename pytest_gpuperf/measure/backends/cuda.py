@@ -12,9 +12,10 @@ from typing import Any
 from pytest_gpuperf.measure.backends.base import Timer
 from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.device_state import DeviceReading
-from pytest_gpuperf.measure.errors import StickyDeviceError, TimerUnavailableError, first_line
+from pytest_gpuperf.measure.errors import DeviceHangsError, StickyDeviceError, TimerUnavailableError, first_line
 from pytest_gpuperf.measure.garbage import YOUNG_GENERATION
 from pytest_gpuperf.measure.gpu_work import profiled_work
+from pytest_gpuperf.measure.hanging import ends_within
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.nvml import Nvml
 from pytest_gpuperf.measure.probes import Limits, Probing, Sizes, torch_probes
@@ -65,6 +66,7 @@ class CudaBackend:
         self._nvml = Nvml(str(self._properties.uuid))
         self._rig: Rig | None = None
         self._sticky: tuple[str, str] | None = None
+        self.hangs = False
 
     def machine(self) -> Machine:
         """Say which GPU this is (a MIG slice is named with its profile), and which driver and software drive it."""
@@ -95,6 +97,12 @@ class CudaBackend:
             self._torch.ones(1, device=self.device).sum().item()
         except Exception as after:
             self._sticky = (culprit, first_line(after))
+
+    def await_call(self, culprit: str, seconds: float, /) -> None:
+        """Wait for the whole device, every stream of it."""
+        if not ends_within(seconds, self.synchronize):
+            self.hangs, self._sticky = True, (culprit, f"not done after {seconds:g} s")
+            raise DeviceHangsError(self.device, culprit, seconds)
 
     def now_us(self) -> float:
         """Return the host's monotonic clock."""

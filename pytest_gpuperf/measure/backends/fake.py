@@ -11,7 +11,7 @@ from functools import partial
 from pytest_gpuperf.measure.backends.base import Timer
 from pytest_gpuperf.measure.batch import Batch, Target
 from pytest_gpuperf.measure.device_state import DeviceReading
-from pytest_gpuperf.measure.errors import StickyDeviceError, TimerUnavailableError, first_line
+from pytest_gpuperf.measure.errors import DeviceHangsError, StickyDeviceError, TimerUnavailableError, first_line
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.notes import UNQUEUED_NOTE
 from pytest_gpuperf.measure.probes import COPY, Limits, Probe, Probing
@@ -41,6 +41,7 @@ class FakeClock:
     host_us: float = 0.0
     held_bytes: int = 0
     synchronised: bool = False
+    endless: bool = False
 
     def advance_us(self, device_us: float) -> None:
         """Give the device this much work (at the reference clock)."""
@@ -57,6 +58,10 @@ class FakeClock:
     def synchronize(self) -> None:
         """Wait for the device inside the call."""
         self.synchronised = True
+
+    def hang(self) -> None:
+        """Give the device work without an end."""
+        self.endless = True
 
     def reset(self) -> None:
         """Forget what the last call did; the time goes on."""
@@ -99,6 +104,7 @@ class FakeBackend:
     probings: int = 0
     """How often the ceilings were measured."""
     closed: bool = False
+    hangs: bool = False
     batches_taken: int = 0
     readings_taken: int = 0
     _sticky: tuple[str, str] | None = None
@@ -123,6 +129,12 @@ class FakeBackend:
         self.clock.reset()
         if isinstance(error, FakeDeviceError) and self._sticky is None:
             self._sticky = (culprit, first_line(error))
+
+    def await_call(self, culprit: str, seconds: float, /) -> None:
+        """Raise after a call that said it would never end."""
+        if self.clock.endless:
+            self.hangs, self._sticky = True, (culprit, f"not done after {seconds:g} s")
+            raise DeviceHangsError(self.model, culprit, seconds)
 
     def now_us(self) -> float:
         """Return the scripted time."""
