@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+import types
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.checks.lazy import held
+from pytest_gpuperf.checks.tensors import size_bytes
 
 TOLERANCE = 1e-2
+COPIES = 4
+"""Of each gradient, or differences of them, that are held at once."""
 
 
 def piling_up(before: Any, middle: Any, after: Any, torch: Any) -> bool:
@@ -20,6 +26,7 @@ def piling_up(before: Any, middle: Any, after: Any, torch: Any) -> bool:
 
 def _look(evidence: Evidence) -> Iterator[str]:
     leaves = _leaves(evidence)
+    evidence.reserve_bytes(COPIES * size_bytes(leaf.grad for leaf in leaves.values() if leaf.grad is not None))
     before = _gradients(leaves)
     if not before:
         return
@@ -54,13 +61,31 @@ def _leaves(evidence: Evidence) -> dict[str, Any]:
 
 
 def _in_sight(evidence: Evidence) -> Iterator[Any]:
+    """Yield what a call works with: its arguments, what its function closes over or names, and the object it is of."""
     subject = evidence.subject
-    yield from (*subject.args, *subject.kwargs.values(), subject.fn, getattr(subject.fn, "__self__", None))
-    for cell in getattr(subject.fn, "__closure__", None) or ():
+    fn: Any = subject.fn
+    bound: tuple[Any, ...] = ()
+    while isinstance(fn, functools.partial):
+        fn, bound = fn.func, (*bound, *fn.args, *fn.keywords.values())
+    owner = getattr(fn, "__self__", fn)
+    for value in (*subject.args, *subject.kwargs.values(), *bound, owner, *_named_by(fn), *_attributes(owner)):
+        yield from held(value)
+
+
+def _named_by(fn: Any) -> Iterator[Any]:
+    code = getattr(fn, "__code__", None)
+    known = getattr(fn, "__globals__", {})
+    yield from (known[name] for name in getattr(code, "co_names", ()) if name in known)
+    for cell in getattr(fn, "__closure__", None) or ():
         try:
             yield cell.cell_contents
         except ValueError:  # not bound yet
             continue
+
+
+def _attributes(owner: Any) -> Iterable[Any]:
+    is_module = isinstance(owner, types.ModuleType)  # a compiled function's `__self__`
+    return () if is_module else getattr(owner, "__dict__", {}).values()
 
 
 CHECK = Check(

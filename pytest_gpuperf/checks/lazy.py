@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+import functools
+import types
+from collections.abc import Awaitable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.launches import Observed, listed
+from pytest_gpuperf.checks.tensors import DEPTH, is_floating
 
 
 def promise(output: object) -> str:
@@ -28,9 +31,37 @@ def deferred(first_read: Observed, second_read: Observed, kind: str) -> str:
 
 def _look(evidence: Evidence) -> Iterator[str]:
     output = evidence.first.output
-    said = promise(output) or (_of_tensor(output, evidence) if evidence.torch is not None else "")
+    said = next(filter(None, map(promise, held(output))), "")
+    if not said and evidence.torch is not None:
+        said = _of_tensor(output, evidence) or _of_closure(output, evidence)
     if said:
         yield said
+
+
+def held(output: Any, depth: int = DEPTH) -> Iterator[Any]:
+    """Yield the output and what its tuples, lists and mappings hold."""
+    yield output
+    if depth and isinstance(output, tuple | list | Mapping):
+        for item in output.values() if isinstance(output, Mapping) else output:
+            yield from held(item, depth - 1)
+
+
+def computes_when_asked(value: Any) -> bool:
+    """Whether a value is a function, or an object that poses as a tensor or an array without being one."""
+    if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
+        return True
+    poses = any(hasattr(type(value), name) for name in ("__torch_function__", "__array__"))
+    return poses and type(value).__module__.split(".")[0] not in ("torch", "numpy")
+
+
+def _of_closure(output: Any, evidence: Evidence) -> str:
+    """Functions are honest outputs of calls that do something, such as `torch.func.vjp`."""
+    if evidence.on_gpu or not any(map(is_floating, evidence.arguments.values())):
+        return ""
+    kinds = [type(value).__name__ for value in held(output) if computes_when_asked(value)]
+    if not kinds or evidence.repeated.launches:
+        return ""
+    return f"a call runs no operation and returns a {kinds[0]}, which is still to compute something"
 
 
 def _of_tensor(output: Any, evidence: Evidence) -> str:

@@ -15,8 +15,8 @@ ALIGNMENT_BYTES = 16
 DIFFERENT_SHARE = 0.05
 """Two outputs differ grossly if the norm of their difference is more than this share of the norm: no rounding does."""
 
-NOISE = 1e-6
-"""Outputs that are next to nothing do not differ."""
+NOISE = 1e-12
+"""Outputs that are next to nothing do not differ. Gradients of 1e-8 are something."""
 
 
 def tensors_in(
@@ -126,6 +126,20 @@ def refill(tensor: Any, torch: Any, scale: float) -> None:
             ramp = torch.arange(target.numel(), device=target.device) % FILLER_PERIOD / FILLER_PERIOD
             fresh = (ramp * scale).reshape(target.shape).to(target.dtype)
         target.copy_(fresh)
+
+
+def nudged(tensor: Any, torch: Any) -> Any:
+    """Return a copy in which one element, a finite one if there is any, differs in its last bit."""
+    copied = copy_of(tensor, torch)
+    target = copied.detach()[_once(copied)]
+    if target.numel():
+        finite = torch.isfinite(target.float() if target.element_size() == 1 else target).reshape(-1)
+        place = tuple(int(i) for i in torch.unravel_index(finite.to(torch.uint8).argmax(), target.shape))
+        with torch.no_grad():
+            one = target[place].clone().reshape(1)
+            one.view(torch.uint8)[0] ^= 1  # the least significant byte comes first
+            target[place] = one[0]
+    return copied
 
 
 def is_floating(tensor: Any) -> bool:

@@ -10,6 +10,10 @@ from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Early, Evidence
 from pytest_gpuperf.checks.launches import SHRUNK_SHARE, Observed, listed, missing
 
+UNTIMED_SHARE = 5.0
+LEAST_UNTIMED_US = 100.0
+"""No cold cache makes the shortest of several calls in a row so much slower."""
+
 
 def shrunk(early: Observed, late: Observed) -> str:
     """Say what an early call did that a later one on the same values does not."""
@@ -27,6 +31,17 @@ def _look(evidence: Evidence) -> Iterator[str]:
         yield said
     elif not evidence.on_gpu and _does_nothing(evidence):
         yield "a call runs no operation, and its output does not depend on its inputs"
+    elif not evidence.on_gpu and evidence.timed is not None:
+        yield from slower_untimed(evidence.plain_us, evidence.timed.record.p95_us)
+
+
+def slower_untimed(plain_us: float, timed_us: float) -> Iterator[str]:
+    """Say that calls take much longer when nobody times them: what looks at its callers may do less for the timer.
+
+    On a GPU, the time that it is busy with a watched call says as much.
+    """
+    if plain_us > max(LEAST_UNTIMED_US, UNTIMED_SHARE * timed_us):
+        yield f"outside of the timed region a call takes {plain_us:.3g} us, within it {timed_us:.3g} us"
 
 
 def _is_steady(early: Early, evidence: Evidence) -> bool:

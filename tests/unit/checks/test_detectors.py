@@ -49,6 +49,33 @@ def test_other_differences_are_no_lookups(new, again, repeated):
     assert not caching.looked_up(observed(*new), observed(*again), observed(*repeated))
 
 
+def test_work_that_only_the_timed_calls_leave_out():
+    new, usual = observed("equal", "exp", "softmax"), observed("equal", "aten.clone.default")
+    assert caching.remembered(new, new, usual) == {"exp": 1, "softmax": 1}
+    assert not caching.remembered(new, usual, usual)
+    assert not caching.remembered(new, new, new)
+    # A copy that only other inputs need is no work that is left out.
+    assert not caching.remembered(observed("Memcpy DtoD", "gemm"), observed("Memcpy DtoD", "gemm"), observed("gemm"))
+    # Something else is done instead.
+    assert not caching.remembered(new, new, observed("equal", "relu"))
+
+
+def test_calls_that_are_slow_when_nobody_times_them():
+    assert list(work.slower_untimed(812.0, 5.1)) == [
+        "outside of the timed region a call takes 812 us, within it 5.1 us"
+    ]
+    assert list(work.slower_untimed(812.0, 200.0)) == []
+    assert list(work.slower_untimed(80.0, 1.0)) == []
+
+
+def test_what_an_output_holds():
+    inner = {"b": (3, [4])}
+    assert list(lazy.held([1, inner])) == [[1, inner], 1, inner, (3, [4]), 3, [4], 4]
+    assert lazy.computes_when_asked(lambda: None)
+    assert lazy.computes_when_asked(functools.partial(print))
+    assert not any(map(lazy.computes_when_asked, (1, "text", None, int, [])))
+
+
 def test_a_small_part_that_is_missing_is_none():
     early = Observed(
         output=None, launches=(Launch(name="gemm", duration_us=90.0), Launch(name="fill", duration_us=5.0))
@@ -123,6 +150,8 @@ def test_promises():
     [
         ("float32", 3e-4, 2e-7, True),
         ("float32", 3e-4, 2.5e-4, False),
+        ("float32", float("inf"), float("nan"), False),
+        ("float32", 0.9, 0.1, False),
         ("float32", 5e-6, 1e-7, False),
         ("float64", 3e-8, 1e-16, True),
         ("bfloat16", 2e-3, 1.7e-3, False),
