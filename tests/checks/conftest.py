@@ -16,12 +16,18 @@ from pytest_gpuperf.measure.backends.base import Backend
 from pytest_gpuperf.measure.errors import NoGpuWorkError
 from pytest_gpuperf.measure.measure import measure
 from pytest_gpuperf.measure.plan import BenchmarkId, Plan
+from pytest_gpuperf.measure.warmup import WarmupPolicy
 from pytest_gpuperf.settings import BenchmarkSettings
 
 Inspect = Callable[..., Inspected]
 AMPLE_S = 60.0
 """What is found is not to depend on how busy the machine is."""
 QUICK = BenchmarkSettings(trials=20, warmup=5, max_time=0.05)
+SHORT_WARMUP = WarmupPolicy(
+    least_work_us=5_000.0, block_work_us=1_000.0, batch_trials=10, longest_us=50_000.0, tolerance=0.1
+)
+LEAST_TIMED_US = 2_000.0
+"""A GPU takes a second to settle, which hundreds of cases cannot wait for; nothing small is told from these times."""
 
 
 def run_inspected(
@@ -65,7 +71,13 @@ def devices() -> list[str]:
 @pytest.fixture(scope="session", params=devices())
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """What measures on each device in turn."""
-    made = backend_for(request.param)
+    yield from hasty(backend_for(request.param))
+
+
+def hasty(made: Any) -> Iterator[Backend]:
+    """Yield a back end that does not wait until a GPU has settled, and close it."""
+    if made.device != "cpu":
+        made.warmup, made.least_timed_us = SHORT_WARMUP, LEAST_TIMED_US
     yield made
     made.close()
 
