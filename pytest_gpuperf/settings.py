@@ -257,11 +257,13 @@ PER_BENCHMARK: dict[str, Setting] = {
     for setting in (
         Setting(
             name="timer",
-            parse=choice("auto", "events", "wall"),
-            metavar="auto|events|wall",
+            parse=choice("auto", "events", "graph", "kernel", "wall"),
+            metavar="auto|events|graph|kernel|wall",
             default_text="auto",
-            help="how a call is timed: 'events' by device events queued behind a spin, 'wall' by the host's clock, "
-            "launch included; 'auto' takes events on a GPU and wall on a CPU",
+            help="how a call is timed: 'events' by device events queued behind a spin, 'graph' by replays of many "
+            "calls in a CUDA graph, 'kernel' by the profiler's durations of its kernels, 'wall' by the host's clock, "
+            "launch included; 'auto' takes what the baseline was timed with, else graph on a GPU for calls under 10 us "
+            "that can be captured, events for all others, and wall on a CPU",
         ),
         Setting(
             name="cache",

@@ -17,6 +17,7 @@ from pytest_gpuperf.checks.subject import SYNC, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
 from pytest_gpuperf.checks.watching import Watcher
 from pytest_gpuperf.measure.samples import RunRecord
+from pytest_gpuperf.measure.tensors import mapped
 
 T = TypeVar("T")
 LONGEST_EARLY_CALL_S = 0.05
@@ -274,7 +275,7 @@ class Evidence:
                 made[id(tensor)] = change(tensor)
             return made[id(tensor)]
 
-        return tensors.mapped(tuple(args), changed, self.torch), tensors.mapped(dict(kwargs), changed, self.torch)
+        return mapped(tuple(args), changed, self.torch), mapped(dict(kwargs), changed, self.torch)
 
     def refilled(self, scale: float) -> Callable[[Any], Any]:
         """Return what copies a tensor and gives the copy fresh values, others for each scale."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
-from pytest_gpuperf.checks.tensors import copy_of, differs_grossly, mapped, same_samples
+from pytest_gpuperf.checks.tensors import copy_of, differs_grossly, same_samples
+from pytest_gpuperf.measure.tensors import mapped
 
 Samples = tuple[Any, ...]
 LONGEST_REFERENCE_S = 0.1

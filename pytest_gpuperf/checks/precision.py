@@ -8,7 +8,8 @@ from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
-from pytest_gpuperf.checks.tensors import is_floating, mapped, sample, size_bytes
+from pytest_gpuperf.checks.tensors import is_floating, sample, size_bytes
+from pytest_gpuperf.measure.tensors import mapped
 
 ERROR_OF_LOWER = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-2}
 """Relative errors (norm of the difference over the norm) that only arithmetic of the next lower precision has: it

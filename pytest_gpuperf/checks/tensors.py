@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-DEPTH = 4
+from pytest_gpuperf.measure.tensors import DEPTH, is_plain
+
 REBUILT = (tuple, list, dict)
 SAMPLES = 4096
 EARLY_SCALE, FRESH_SCALE, ALONE_SCALE = 0.75, 0.625, 0.5
@@ -24,7 +25,7 @@ def tensors_in(
 ) -> Iterator[tuple[str, Any]]:
     """Yield (place, tensor) for each plain strided tensor in nested tuples, lists and mappings.
 
-    `rebuilt`: only in containers that `mapped` can build anew.
+    `rebuilt`: only in containers that `mapped` (in `measure.tensors`) can build anew.
     """
     if isinstance(value, torch.Tensor):
         if is_plain(value, torch):
@@ -50,14 +51,6 @@ def arguments_in(args: Any, kwargs: Mapping[str, Any], torch: Any) -> dict[str, 
     return found
 
 
-def is_plain(tensor: Any, torch: Any) -> bool:
-    """Whether a tensor has memory of its own that can be read and copied."""
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        return False  # asking it anything may set it to work
-    odd = tensor.is_nested or tensor.is_quantized or tensor.device.type == "meta"
-    return tensor.layout is torch.strided and not odd
-
-
 def size_bytes(tensors: Iterable[Any]) -> int:
     """Return the bytes of all elements together."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
@@ -66,17 +59,6 @@ def size_bytes(tensors: Iterable[Any]) -> int:
 def storage_of(tensor: Any) -> tuple[str, int]:
     """Return what is the same for two tensors that share memory, and for no others."""
     return str(tensor.device), int(tensor.untyped_storage().data_ptr())
-
-
-def mapped(value: Any, change: Callable[[Any], Any], torch: Any, depth: int = DEPTH) -> Any:
-    """Return `value` with each plain tensor replaced by `change(tensor)`, nested containers rebuilt."""
-    if isinstance(value, torch.Tensor):
-        return change(value) if is_plain(value, torch) else value
-    if depth and type(value) in (tuple, list):
-        return type(value)(mapped(item, change, torch, depth - 1) for item in value)
-    if depth and type(value) is dict:
-        return {key: mapped(item, change, torch, depth - 1) for key, item in value.items()}
-    return value
 
 
 def copy_of(tensor: Any, torch: Any) -> Any:

@@ -132,7 +132,7 @@ def _set_up(facts: DeviceFacts) -> Iterator[DoctorFinding]:
 def timer_findings(backend: Backend) -> Iterator[DoctorFinding]:
     """Say what the timer reads around nothing."""
     try:
-        timer = backend.timer(BenchmarkSettings())
+        timer = backend.timer(BenchmarkSettings(), "events")
         timer.prepare(Target(_nothing))
     except Exception as error:
         remedy = "the device cannot be measured on: run a CUDA sample, and report it if that works"

@@ -75,6 +75,8 @@ class Request:
     """Whether the worker is to say which modules it imported from where."""
     list_kernels: bool = False
     """Whether the worker is to record the kernels of each benchmark, after it has measured it."""
+    timers: Mapping[str, str] = field(default_factory=dict)
+    """The kind of timer that each benchmark, by its key, is to be measured with where `auto` may choose."""
 
     def write(self, folder: Path) -> None:
         """Store the request; node ids may hold what no strict encoding takes, so they are escaped to ASCII."""
@@ -187,6 +189,7 @@ def run_fresh(
     progress: Progress | None = None,
     list_modules: bool = False,
     list_kernels: bool = False,
+    timers: Mapping[str, str] | None = None,
 ) -> FreshRun:
     """Run `node_ids` once in a fresh process, going on in another one past a test that kills or hangs its process."""
     result = FreshRun()
@@ -198,7 +201,8 @@ def run_fresh(
             if progress is not None:
                 progress(before + done, asked)
 
-        round_ = _Round(Request(tuple(remaining), seed, list_modules, list_kernels), limits, report)
+        request = Request(tuple(remaining), seed, list_modules, list_kernels, timers or {})
+        round_ = _Round(request, limits, report)
         done = round_.run(launcher, result)
         if not done:
             result.failures.update(dict.fromkeys(remaining, f"the fresh process {round_.ending}"))

@@ -117,7 +117,7 @@ def measure_ceilings(backend: Backend) -> Ceilings:
 
 def _look(probe: Probe, backend: Backend) -> _Seen:
     target = Target(probe.call)
-    timer = backend.timer(BenchmarkSettings())
+    timer = backend.timer(BenchmarkSettings(), "events")
     timer.prepare(target)
     policy = WarmupPolicy(
         least_work_us=min(backend.warmup.least_work_us, LONGEST_WARMUP_US / 3),

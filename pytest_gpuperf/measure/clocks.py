@@ -18,6 +18,8 @@ class ClockMeter(Protocol):
 
     name: str
     """How, for the timer's description; empty where the trials do not feel it."""
+    kernel: str
+    """What the profiler calls the kernel that `start` launches; empty where it launches none."""
 
     def start(self, slot: int, stream: int) -> None:
         """Queue the metering for trial number `slot`."""
@@ -40,6 +42,7 @@ class SpinMeter:
     """A kernel of one thread that spins for a known number of cycles and reads the global timer at both ends."""
 
     name = "clock metered"
+    kernel = "gpuperf_meter"
 
     def __init__(self, code: DeviceCode, torch: Any, slots: int) -> None:
         self._code = code
@@ -48,7 +51,7 @@ class SpinMeter:
         slot_bytes = SLOT_INTEGERS * self._on_device.element_size()
         addresses = [self._on_device.data_ptr() + slot * slot_bytes for slot in range(slots)]
         cycles = ctypes.c_uint32(METER_CYCLES)
-        self._launches = [code.prepare("gpuperf_meter", ctypes.c_uint64(address), cycles) for address in addresses]
+        self._launches = [code.prepare(self.kernel, ctypes.c_uint64(address), cycles) for address in addresses]
 
     def start(self, slot: int, stream: int) -> None:
         """Launch the spin."""
@@ -72,6 +75,7 @@ class NvmlMeter:
     """NVML's clock, in steps of 15 MHz and once a batch: for devices that refuse our own kernels."""
 
     name = ""
+    kernel = ""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml

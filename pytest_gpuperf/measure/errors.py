@@ -15,6 +15,15 @@ class TimerUnavailableError(MeasureError):
     """The timer asked for does not exist on the measured device."""
 
 
+class GraphUnavailableError(MeasureError):
+    """The callable cannot be timed in a CUDA graph."""
+
+    def __init__(self, why: str, *, warm_helps: bool = False) -> None:
+        remedy = "timer=events (--gpuperf-timer=events)" + (" or cache=warm" if warm_helps else "")
+        super().__init__(f"timer `graph` cannot time this call: {why}. Use {remedy}")
+        self.why = why
+
+
 class NoGpuWorkError(MeasureError):
     """The callable launched nothing on the GPU."""
 

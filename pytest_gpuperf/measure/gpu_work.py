@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pytest_gpuperf.measure.device_profile import profiled
+
 
 def profiled_work(torch: Any, call: Callable[[], Any], index: int) -> bool | None:
     """Return whether the profiler sees more device work with the call than without it; None where it cannot tell.
@@ -22,19 +24,9 @@ def profiled_work(torch: Any, call: Callable[[], Any], index: int) -> bool | Non
         call()
 
     try:
-        without = _device_events(torch, known, index)
+        without = len(profiled(torch, known, index))
     except RuntimeError:
         return None
     if not without:
         return None
-    return _device_events(torch, known_and_call, index) > without
-
-
-def _device_events(torch: Any, call: Callable[[], Any], index: int) -> int:
-    """Count kernels, copies and memsets on the device while `call` runs."""
-    activities = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities, acc_events=True) as profile:
-        call()
-        torch.cuda.synchronize(index)
-    device_type = torch.autograd.DeviceType.CUDA
-    return sum(event.device_type == device_type for event in profile.events())
+    return len(profiled(torch, known_and_call, index)) > without

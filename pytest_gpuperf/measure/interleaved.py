@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from statistics import median
 from typing import Any
@@ -20,12 +20,14 @@ from pytest_gpuperf.measure.plan import Plan
 from pytest_gpuperf.measure.sampling import MOST_RETRIES, READ_EVERY_US, UNSTABLE_NOTE, Sampling
 from pytest_gpuperf.measure.stopping import MOST_TRIALS, Stopping, precise_log_mean
 from pytest_gpuperf.measure.warmup import warm_up
-from pytest_gpuperf.settings import BenchmarkSettings
 
 LEAST_ROUNDS = 12
 """Fewer would leave the spread of the rounds itself unknown: Student's t at 11 degrees of freedom is 2.2."""
 TRIALS_A_ROUND = 10
 """Enough for a median that one disturbed trial does not move, and few enough for rounds to follow each other fast."""
+
+AUTO_KINDS = ("graph", "events")
+"""What `auto` chooses between, the finer one first; events can time whatever can be timed."""
 
 Contender = tuple[Callable[..., Any], Plan]
 LogTimes = dict[int, float]
@@ -75,8 +77,8 @@ class _Lane:
 def measure_interleaved(contenders: Sequence[Contender], backend: Backend, *, seed: int | None = None) -> Interleaved:
     """Measure the contenders in turn; each is called as `call()`, or with what its plan's `setup` returns.
 
-    All are timed with the kind of timer that the first one gets: times of different timers cannot be compared. Each
-    is warmed up by itself before the first round; `max_time` is meant for each. `seed` fixes the order of the rounds.
+    All are timed with one kind of timer: times of different ones cannot be compared. Each is warmed up by itself before
+    the first round; `max_time` is meant for each. `seed` fixes the order of the rounds.
 
     Raises a `MeasureError` where no honest figure can be given; whatever a contender raises goes through as it is.
     """
@@ -87,6 +89,9 @@ def measure_interleaved(contenders: Sequence[Contender], backend: Backend, *, se
         for lane in lanes:
             with failures_noted(lane.plan, backend), lane.plan.annotate(f"prepare {lane.plan.benchmark.label}"):
                 prepare(lane.timer, lane.target, backend)
+        _agree([lane for lane in lanes if lane.plan.timer is None], backend)
+        for lane in lanes:
+            with failures_noted(lane.plan, backend), lane.plan.annotate(f"warm up {lane.plan.benchmark.label}"):
                 warm_up(lane.timer, lane.target, lane.plan.settings.warmup, backend.warmup, backend.now_us)
         rounds = _Rounds(lanes, backend, random.Random(seed))
         with lanes[0].plan.annotate("interleaved trials"):
@@ -105,16 +110,21 @@ def measure_interleaved(contenders: Sequence[Contender], backend: Backend, *, se
 def _lanes(contenders: Sequence[Contender], backend: Backend) -> list[_Lane]:
     lanes: list[_Lane] = []
     for call, plan in contenders:
-        timer = plan.timer if plan.timer is not None else backend.timer(_like_first(plan, lanes))
+        timer = plan.timer if plan.timer is not None else backend.timer(plan.settings, plan.preferred_timer)
         lanes.append(_Lane(plan, timer, Target(call, plan.setup), Stopping(plan.settings, backend.least_timed_us)))
     return lanes
 
 
-def _like_first(plan: Plan, lanes: Sequence[_Lane]) -> BenchmarkSettings:
-    """Return the settings with the timer that the back end gave the first contender."""
-    if not lanes or lanes[0].plan.timer is not None:
-        return plan.settings
-    return replace(plan.settings, timer=lanes[0].timer.kind)  # type: ignore[arg-type]
+def _agree(lanes: Sequence[_Lane], backend: Backend) -> None:
+    """Give all the same kind of timer where `auto` chose differently for them: the finest that can time all."""
+    for kind in [kind for kind in AUTO_KINDS if any(lane.timer.kind == kind for lane in lanes)]:
+        others = [lane for lane in lanes if lane.timer.kind != kind]
+        for lane in others:
+            lane.timer = backend.timer(lane.plan.settings, kind)
+            with failures_noted(lane.plan, backend):
+                prepare(lane.timer, lane.target, backend)
+        if all(lane.timer.kind == kind for lane in others):
+            return
 
 
 def _peak_memory_bytes(lane: _Lane, backend: Backend) -> int | None:

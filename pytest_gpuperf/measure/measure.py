@@ -31,7 +31,7 @@ def measure(call: Callable[..., Any], plan: Plan, backend: Backend) -> Measureme
     backend.check_usable()
     backend.release_memory()
     target = Target(call, plan.setup)
-    timer = plan.timer if plan.timer is not None else backend.timer(plan.settings)
+    timer = plan.timer if plan.timer is not None else backend.timer(plan.settings, plan.preferred_timer)
     with failures_noted(plan, backend), collection_paused():
         with plan.annotate("prepare"):
             prepare(timer, target, backend)

@@ -87,6 +87,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     workload: Workload
 
 
+def timer_kind(identity: Identity) -> str:
+    """Return the kind of timer that results were measured with: the first word of its description."""
+    return identity.timer.partition(",")[0].strip()
+
+
 def unmarked(_name: str) -> AbstractContextManager[None]:
     """Mark nothing."""
     return nullcontext()
@@ -103,6 +108,8 @@ class Plan:
     """Called before every call, outside the timed region; its result `(args, kwargs)` is passed to the call."""
     timer: Timer | None = None
     """The timer to use; None for the back end's own choice by `settings.timer`."""
+    preferred_timer: str | None = None
+    """What `auto` is to be if it can: the kind of the results that this one is to be compared with."""
     annotate: Annotate = unmarked
     """Marks a phase of the measurement by its name, for a timeline."""
     session: str = ""

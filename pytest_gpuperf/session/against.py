@@ -53,8 +53,12 @@ class BothTrees:
         self.absent |= old.uncollected
 
 
-def compare_trees(context: Context, node_ids: Sequence[str], own_seconds: Mapping[str, float]) -> BothTrees:
+def compare_trees(
+    context: Context, node_ids: Sequence[str], own_seconds: Mapping[str, float], timers: Mapping[str, str]
+) -> BothTrees:
     """Run the tests `--gpuperf-runs` times in each tree, in random order within each pair of runs.
+
+    `timers` gives the kind of timer, by a benchmark's key, that both trees are to be measured with.
 
     Raises `pytest.UsageError` where the revision cannot be collected or a side ran another side's code.
     """
@@ -64,7 +68,7 @@ def compare_trees(context: Context, node_ids: Sequence[str], own_seconds: Mappin
     settings, tree = context.settings, context.worktree
     limits = limits_for(node_ids, own_seconds, settings)
     progress = ProgressLine(context.config, f"A/B against {context.baseline_name}", len(node_ids), 2 * settings.runs)
-    pairs = _Pairs(context, limits, progress)
+    pairs = _Pairs(context, limits, timers, progress)
     asked = list(node_ids)
     try:
         for number in range(settings.runs):
@@ -84,12 +88,13 @@ def compare_trees(context: Context, node_ids: Sequence[str], own_seconds: Mappin
 class _Pairs:
     """Runs of both trees, one of each at a time."""
 
-    def __init__(self, context: Context, limits: Limits, progress: ProgressLine) -> None:
+    def __init__(self, context: Context, limits: Limits, timers: Mapping[str, str], progress: ProgressLine) -> None:
         command, settings = session_command(context.config), context.settings
         kind = functools.partial(getattr, context.bench.machine, "kind")
         old = Arm(revision_command(command, context.worktree, context.config.rootpath), settings, kind)
         self._arms = {"old": old, "new": Arm(command, settings, kind)}
         self._limits = limits
+        self._timers = timers
         self._progress = progress
         self._order = random.Random(context.session_id)
 
@@ -99,7 +104,7 @@ class _Pairs:
         for place, side in enumerate(self._order.sample(["old", "new"], 2)):
             show = functools.partial(self._progress.show, 2 * number + place)
             pair[side] = self._arms[side].run_once(
-                node_ids, self._limits, show, list_modules=True, list_kernels=number == 0
+                node_ids, self._limits, show, timers=self._timers, list_modules=True, list_kernels=number == 0
             )
         # Both sides' processes have to start alike.
         if any(arm.forks_given_up for arm in self._arms.values()):

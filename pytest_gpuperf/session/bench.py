@@ -25,7 +25,7 @@ from pytest_gpuperf.measure.measure import measure
 from pytest_gpuperf.measure.measurement import Measurement
 from pytest_gpuperf.measure.notes import LAUNCH_BOUND_NOTE
 from pytest_gpuperf.measure.physics import Physics
-from pytest_gpuperf.measure.plan import BenchmarkId, Identity, Plan, Workload
+from pytest_gpuperf.measure.plan import BenchmarkId, Identity, Plan, Workload, timer_kind
 from pytest_gpuperf.measure.samples import RunRecord, Trials
 from pytest_gpuperf.options import Options
 from pytest_gpuperf.session.checking import Listing, Unwatched, Watch
@@ -36,7 +36,7 @@ from pytest_gpuperf.session.tracing import Tracing
 from pytest_gpuperf.settings import BenchmarkSettings, TimerChoice
 
 StoredTimer = Callable[[BenchmarkId], str | None]
-"""The timer that a benchmark's baseline was measured with, if it has one."""
+"""The kind of timer that a benchmark was measured with in what it is to be compared with, if it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,18 +208,16 @@ class ItemMeasurer:
 
     def measure(self, call: BenchmarkCall, watch: Unwatched) -> BenchResult:
         """Measure the call and keep the measurement for the verdict on this test."""
-        plan = self._plan(call, self._resolved([call]))
-        traced = self._bench.tracing.each_trial(_bound(call))
+        plan = self._plan(call, self._preferred_timer([call]))
+        traced = self._traced(call)
         with exclusive(self._bench.backend.lock_name):
             return self._concluded(call, plan, watch, lambda: measure(traced, plan, self._bench.backend))
 
     def measure_together(self, calls: Sequence[BenchmarkCall], watches: Sequence[Unwatched]) -> Together:
         """Measure the calls in turn and keep the measurements for the verdict on this test."""
-        settings = self._resolved(calls)
-        plans = [self._plan(call, settings) for call in calls]
-        contenders = [
-            (self._bench.tracing.each_trial(_bound(call)), plan) for call, plan in zip(calls, plans, strict=True)
-        ]
+        preferred = self._preferred_timer(calls)
+        plans = [self._plan(call, preferred) for call in calls]
+        contenders = [(self._traced(call), plan) for call, plan in zip(calls, plans, strict=True)]
         with exclusive(self._bench.backend.lock_name):
             found = measure_interleaved(contenders, self._bench.backend)
             # The checks' calls come after the rounds: what one of them counts in between may be another's.
@@ -229,13 +227,18 @@ class ItemMeasurer:
             )
         return Together(results=results, log_times=found.log_times, binding=not self._bench.only_measures)
 
-    def _plan(self, call: BenchmarkCall, settings: BenchmarkSettings) -> Plan:
+    def _traced(self, call: BenchmarkCall) -> Callable[..., object]:
+        """Return the call with every trial marked, and its arguments still to be seen: a graph gets copies of them."""
+        return _bound(replace(call, fn=self._bench.tracing.each_trial(call.fn)))
+
+    def _plan(self, call: BenchmarkCall, preferred_timer: str | None) -> Plan:
         return Plan(
             benchmark=BenchmarkId.of(self._node_id, call.name),
-            settings=settings,
+            settings=self._settings,
             workload=_workload(call),
             setup=call.setup,
-            timer=self._bench.timer_for(settings),
+            timer=self._bench.timer_for(self._settings),
+            preferred_timer=preferred_timer,
             annotate=self._bench.tracing.range,
         )
 
@@ -247,7 +250,9 @@ class ItemMeasurer:
         with tracing.range(plan.benchmark.label):
             measurement, inspected = watch.around(measuring)
             tracing.profile(plan.benchmark, Target(bound, call.setup))
-            judged = self._bench.limits.judge(measurement, plan.settings, lambda: self._measured_again(bound, plan))
+            judged = self._bench.limits.judge(
+                measurement, plan.settings, lambda: self._measured_again(call, plan, measurement)
+            )
             peak_reserved_bytes = self._bench.peak_reserved_bytes(Target(bound, call.setup))
         measurement = judged.measurement
         inspected = replace(inspected, findings=(*inspected.findings, *judged.findings))
@@ -268,17 +273,16 @@ class ItemMeasurer:
         )
         return _result(judged, inspected, peak_reserved_bytes)
 
-    def _measured_again(self, bound: Callable[..., object], plan: Plan) -> Measurement:
-        return measure(bound, replace(plan, timer=self._bench.timer_for(plan.settings)), self._bench.backend)
+    def _measured_again(self, call: BenchmarkCall, plan: Plan, first: Measurement) -> Measurement:
+        again = replace(plan, timer=self._bench.timer_for(plan.settings), preferred_timer=timer_kind(first.identity))
+        return measure(_bound(call), again, self._bench.backend)
 
-    def _resolved(self, calls: Sequence[BenchmarkCall]) -> BenchmarkSettings:
-        """Return the settings that the calls share."""
-        # Like is compared with like: what `auto` chose for the baseline is chosen again, where that was one choice, and
-        # one of ours: the timers of a hook are its own to choose, or gone.
-        stored = {self._bench.stored_timer(BenchmarkId.of(self._node_id, call.name)) for call in calls} - {None}
-        if self._settings.timer == "auto" and len(stored) == 1 and stored <= set(get_args(TimerChoice)):
-            return replace(self._settings, timer=stored.pop())  # type: ignore[arg-type]
-        return self._settings
+    def _preferred_timer(self, calls: Sequence[BenchmarkCall]) -> str | None:
+        """Return the kind of timer that all calls' results are to be compared with, where `auto` may choose it."""
+        # Like is compared with like: what `auto` chose before is chosen again, where that was one choice, and one of
+        # ours: the timers of a hook are its own to choose, or gone.
+        kinds = {self._bench.stored_timer(BenchmarkId.of(self._node_id, call.name)) for call in calls} - {None}
+        return kinds.pop() if len(kinds) == 1 and kinds <= set(get_args(TimerChoice)) else None
 
 
 def _as_it_is(measurement: Measurement) -> Measurement:

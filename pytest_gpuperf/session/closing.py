@@ -20,7 +20,7 @@ from pytest_gpuperf.session.context import Context, json_errors
 from pytest_gpuperf.session.failing import failed_report, failure_message
 from pytest_gpuperf.session.findings import Finding, Look
 from pytest_gpuperf.session.ledger import Ledger, Selection
-from pytest_gpuperf.session.rounds import with_runs
+from pytest_gpuperf.session.rounds import timers_of, with_runs
 from pytest_gpuperf.session.selection import session_account, sort_unmeasured
 from pytest_gpuperf.session.storing import Storing, session_info, storable_verdicts
 from pytest_gpuperf.session.testing import Held
@@ -101,7 +101,7 @@ class Closing:
         """Measure both trees in turn; this tree's fresh runs replace the session's own, which was not in that turn."""
         node_ids = list(dict.fromkeys(self._ledger.node_ids.values()))
         own_seconds = {node_id: self._ledger.durations_s.get(node_id, 0.0) for node_id in node_ids}
-        both = compare_trees(self._context, node_ids, own_seconds)
+        both = compare_trees(self._context, node_ids, own_seconds, timers_of(self._ledger.findings.values()))
         for key, finding in self._ledger.findings.items():
             alone = msgspec.structs.replace(finding.outcome, runs=(), trials=())
             fresh = msgspec.structs.replace(finding, outcome=alone)
@@ -157,7 +157,8 @@ class Closing:
         if not node_ids or rounds <= 0:
             return
         own_seconds = {node_id: self._ledger.durations_s.get(node_id, 0.0) for node_id in node_ids}
-        taken = self._context.rounds.run(node_ids, rounds, why=why, own_seconds=own_seconds)
+        timers = timers_of(self._ledger.findings.values())
+        taken = self._context.rounds.run(node_ids, rounds, why=why, timers=timers, own_seconds=own_seconds)
         for key in wanted:
             finding = self._ledger.findings[key]
             self._ledger.findings[key] = with_runs(finding, self._ledger.node_ids[key], taken)

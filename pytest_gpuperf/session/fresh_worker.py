@@ -171,6 +171,7 @@ def run_request(items: Sequence[pytest.Item], bench: Bench, folder: Path, broken
     """
     request = Request.read(folder)
     bench.lists_kernels = request.list_kernels
+    bench.stored_timer = lambda benchmark: request.timers.get(benchmark.key)
     events = EventWriter(folder)
     by_id = {stable_node_id(item): item for item in items}
     indices = list(range(len(request.node_ids)))

@@ -11,7 +11,7 @@ from pytest_gpuperf.compare.moderation import suite_prior
 from pytest_gpuperf.compare.screen import screen
 from pytest_gpuperf.compare.shift import Comparison, Shift, settle
 from pytest_gpuperf.compare.verdict import Decision, Policy
-from pytest_gpuperf.measure.plan import BenchmarkId, Identity
+from pytest_gpuperf.measure.plan import BenchmarkId, Identity, timer_kind
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.session.findings import Finding, Look
 from pytest_gpuperf.settings import BenchmarkSettings
@@ -59,9 +59,9 @@ class Gate:
         return self.entries.get(benchmark.key)
 
     def stored_timer(self, benchmark: BenchmarkId) -> str | None:
-        """The kind of timer that the baseline's entry was measured with: the first word of the timer's identity."""
+        """The kind of timer that the baseline's entry was measured with."""
         entry = self.entry(benchmark)
-        return None if entry is None else entry.identity.timer.partition(",")[0].strip()
+        return None if entry is None else timer_kind(entry.identity)
 
     def look(self, benchmark: BenchmarkId, identity: Identity, run: RunRecord, settings: BenchmarkSettings) -> Look:
         """Screen the session's own run."""

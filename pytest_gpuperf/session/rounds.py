@@ -6,7 +6,7 @@ import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 
@@ -15,6 +15,7 @@ import pytest
 
 from pytest_gpuperf.compare.fresh import FreshRun, Limits, MeasuredEvent, Progress, run_fresh
 from pytest_gpuperf.compare.launchers import ForkLauncher, ForkUnavailableError, FreshCommand, InterpreterLauncher
+from pytest_gpuperf.measure.plan import timer_kind
 from pytest_gpuperf.session.findings import Finding
 from pytest_gpuperf.settings import SessionSettings
 
@@ -58,13 +59,22 @@ class Arm:
         limits: Limits,
         progress: Progress | None = None,
         *,
+        timers: Mapping[str, str],
         list_modules: bool = False,
         list_kernels: bool = False,
     ) -> FreshRun:
-        """Run the tests once in a fresh process, in another order than the last time."""
+        """Run the tests once in a fresh process, in another order than the last time.
+
+        `timers` gives the kind of timer of each benchmark by its key, so that all processes choose alike.
+        """
         self._seed += 1
         run = functools.partial(
-            run_fresh, seed=self._seed, limits=limits, list_modules=list_modules, list_kernels=list_kernels
+            run_fresh,
+            seed=self._seed,
+            limits=limits,
+            list_modules=list_modules,
+            list_kernels=list_kernels,
+            timers=timers,
         )
         forks = self._fork_launcher()
         if forks is None:
@@ -120,12 +130,19 @@ class FreshRounds:
         to start."""
 
     def run(
-        self, node_ids: Sequence[str], rounds: int, *, why: str, own_seconds: Mapping[str, float] | None = None
+        self,
+        node_ids: Sequence[str],
+        rounds: int,
+        *,
+        why: str,
+        timers: Mapping[str, str],
+        own_seconds: Mapping[str, float] | None = None,
     ) -> Rounds:
         """Run the tests `rounds` times, each time in a fresh process and in another order.
 
         A test that failed, died or hung once is not run again: there is no verdict on it any more.
-        `own_seconds` says how long each test took in this session, from which its time limit is derived.
+        `own_seconds` says how long each test took in this session, from which its time limit is derived; `timers`,
+        by the benchmarks' keys, what kind of timer they had in it.
         """
         result = Rounds()
         progress = ProgressLine(self._config, why, len(node_ids), rounds)
@@ -135,7 +152,7 @@ class FreshRounds:
             sound = [node_id for node_id in node_ids if node_id not in result.failures]
             if sound:
                 show, unlisted = functools.partial(progress.show, number), set(sound) - self._listed
-                result.add(self._arm.run_once(sound, limits, show, list_kernels=bool(unlisted)))
+                result.add(self._arm.run_once(sound, limits, show, timers=timers, list_kernels=bool(unlisted)))
                 self._listed |= unlisted
         progress.close()
         return result
@@ -152,6 +169,11 @@ def limits_for(node_ids: Sequence[str], own_seconds: Mapping[str, float], settin
         start_seconds=least,
         test_seconds={n: least + TIMES_OWN_DURATION * own_seconds.get(n, 0.0) for n in node_ids},
     )
+
+
+def timers_of(findings: Iterable[Finding]) -> dict[str, str]:
+    """Return the kind of timer that each benchmark was measured with, by its key."""
+    return {finding.outcome.benchmark.key: timer_kind(finding.outcome.identity) for finding in findings}
 
 
 def with_runs(finding: Finding, node_id: str, rounds: Rounds) -> Finding:

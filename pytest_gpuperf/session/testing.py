@@ -14,7 +14,7 @@ from pytest_gpuperf.session.bench import Bench, Measured, stable_node_id
 from pytest_gpuperf.session.failing import Fails, apply_findings
 from pytest_gpuperf.session.findings import STABLE_NODE_ID, Finding, Look, attach
 from pytest_gpuperf.session.gate import Gate
-from pytest_gpuperf.session.rounds import FreshRounds, with_runs
+from pytest_gpuperf.session.rounds import FreshRounds, timers_of, with_runs
 from pytest_gpuperf.settings import SessionSettings
 
 
@@ -94,6 +94,7 @@ class Testing:
             [held.node_id],
             self._settings.confirm_runs,
             why="confirming a suspect",
+            timers=timers_of(held.findings),
             own_seconds={held.node_id: held.seconds},
         )
         return [self._decided(with_runs(finding, held.node_id, rounds)) for finding in held.findings]

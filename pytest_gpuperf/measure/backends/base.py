@@ -98,8 +98,10 @@ class Backend(Protocol):
         """Wait until the device has nothing left to do."""
         ...
 
-    def timer(self, settings: BenchmarkSettings) -> Timer:
-        """Return the timer that `settings` ask for; `auto` is resolved here.
+    def timer(self, settings: BenchmarkSettings, preferred: str | None = None) -> Timer:
+        """Return the timer that `settings` ask for; `auto` may be resolved when it is prepared.
+
+        `preferred` is what `auto` is to be if it can: the kind of the results that these are to be compared with.
 
         Raises `TimerUnavailableError` where this device has no such timer.
         """

@@ -74,7 +74,7 @@ class CpuBackend:
     def synchronize(self) -> None:
         """Do nothing: a call has finished when it returns."""
 
-    def timer(self, settings: BenchmarkSettings) -> LoopTimer:
+    def timer(self, settings: BenchmarkSettings, _preferred: str | None = None) -> LoopTimer:
         """Return the wall timer; the others need a GPU."""
         if settings.timer not in ("auto", "wall"):
             raise TimerUnavailableError(

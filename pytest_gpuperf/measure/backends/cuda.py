@@ -19,15 +19,23 @@ from pytest_gpuperf.measure.hanging import ends_within
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.nvml import Nvml
 from pytest_gpuperf.measure.probes import Limits, Probing, Sizes, torch_probes
+from pytest_gpuperf.measure.timers.auto import AutoTimer
 from pytest_gpuperf.measure.timers.device_wall import DeviceWallTimer
 from pytest_gpuperf.measure.timers.events import EventsTimer
+from pytest_gpuperf.measure.timers.graph import GraphTimer
+from pytest_gpuperf.measure.timers.kernel import KernelTimer
 from pytest_gpuperf.measure.timers.rig import Rig
 from pytest_gpuperf.measure.versions import installed_version
 from pytest_gpuperf.measure.warmup import WarmupPolicy
 from pytest_gpuperf.settings import BenchmarkSettings
 
-TIMERS: dict[str, Callable[[Rig, str], Timer]] = {"events": EventsTimer, "wall": DeviceWallTimer}
-AUTO = "events"
+TIMERS: dict[str, Callable[[Rig, str], Timer]] = {
+    "events": EventsTimer,
+    "graph": GraphTimer,
+    "kernel": KernelTimer,
+    "wall": DeviceWallTimer,
+}
+CHOSEN_BY_AUTO = ("events", "graph")
 PROBE_TRIALS = 5
 COPIES_BYTES = (64 << 20, 256 << 20, 1 << 30)
 MATMULS = (
@@ -112,9 +120,13 @@ class CudaBackend:
         """Wait for the device."""
         self._torch.cuda.synchronize(self.index)
 
-    def timer(self, settings: BenchmarkSettings) -> Timer:
-        """Return the timer that is asked for; `auto` is `events`."""
-        kind = AUTO if settings.timer == "auto" else settings.timer
+    def timer(self, settings: BenchmarkSettings, preferred: str | None = None) -> Timer:
+        """Return the timer that is asked for; `auto` chooses between events and a graph when it is prepared."""
+        kind: str = settings.timer
+        if kind == "auto":
+            if preferred is None or preferred in CHOSEN_BY_AUTO:
+                return AutoTimer(self.rig(), settings.cache, preferred)
+            kind = preferred
         if kind not in TIMERS:
             raise TimerUnavailableError(
                 f"timer `{kind}` does not exist on {self.device}: use one of {', '.join(TIMERS)} (--gpuperf-timer)"
@@ -132,18 +144,8 @@ class CudaBackend:
         return self._nvml.read()
 
     def peak_memory_bytes(self, target: Target, /) -> int | None:
-        """Call once; return the most memory that it had requested at a time, beyond what was held before.
-
-        What is requested is exact, whereas what is allocated depends on how the allocator rounds and splits blocks.
-        """
-        call = target.bind()
-        with self.rig().current():
-            self.synchronize()
-            self._torch.cuda.reset_peak_memory_stats(self.index)
-            before_bytes = self._requested_bytes("current")
-            call()
-            self.synchronize()
-            return self._requested_bytes("peak") - before_bytes
+        """Call once; return the most memory that it had requested at a time, beyond what was held before."""
+        return self.rig().peak_bytes(target.bind())
 
     def peak_reserved_bytes(self, target: Target, /) -> int | None:
         """Call once with an empty allocator's cache; return how much more the allocator then held at its peak."""
@@ -171,7 +173,8 @@ class CudaBackend:
 
     def work_recorded(self, target: Target, timer: Timer, /) -> bool | None:
         """Compare with an empty pair of events; where that leaves a doubt, ask the profiler, which takes seconds."""
-        probe = timer if isinstance(timer, EventsTimer) else self._probe(target)
+        used = timer.chosen if isinstance(timer, AutoTimer) else timer
+        probe = used if isinstance(used, EventsTimer) else self._probe(target)
         if not probe.at_floor(probe.batch(target, PROBE_TRIALS)):
             return True
         call = target.bind()
@@ -195,10 +198,6 @@ class CudaBackend:
         if self._rig is not None and self._sticky is None:
             self._rig.close()
         self._rig = None
-
-    def _requested_bytes(self, which: str) -> int:
-        statistics = self._torch.cuda.memory_stats(self.index)
-        return int(statistics.get(f"requested_bytes.all.{which}", statistics.get(f"allocated_bytes.all.{which}", 0)))
 
     def _probe(self, target: Target) -> EventsTimer:
         probe = EventsTimer(self.rig(), "warm")

@@ -11,7 +11,13 @@ from functools import partial
 from pytest_gpuperf.measure.backends.base import Timer
 from pytest_gpuperf.measure.batch import Batch, Target
 from pytest_gpuperf.measure.device_state import DeviceReading
-from pytest_gpuperf.measure.errors import DeviceHangsError, StickyDeviceError, TimerUnavailableError, first_line
+from pytest_gpuperf.measure.errors import (
+    DeviceHangsError,
+    GraphUnavailableError,
+    StickyDeviceError,
+    TimerUnavailableError,
+    first_line,
+)
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.notes import UNQUEUED_NOTE
 from pytest_gpuperf.measure.probes import COPY, Limits, Probe, Probing
@@ -103,6 +109,9 @@ class FakeBackend:
     cache_bytes: int | None = 60_000_000
     probings: int = 0
     """How often the ceilings were measured."""
+    graph_below_us: float = 0.0
+    """What `auto` takes a graph for; scripted graphs read what events read."""
+    capturable: bool = True
     closed: bool = False
     hangs: bool = False
     batches_taken: int = 0
@@ -143,12 +152,12 @@ class FakeBackend:
     def synchronize(self) -> None:
         """Do nothing: scripted work is done when the call returns."""
 
-    def timer(self, settings: BenchmarkSettings) -> FakeTimer:
-        """Return a timer; `auto` is `events`, as on a GPU."""
-        kind = "events" if settings.timer == "auto" else settings.timer
-        if kind not in ("events", "wall"):
+    def timer(self, settings: BenchmarkSettings, preferred: str | None = None) -> FakeTimer:
+        """Return a timer; `auto` chooses between events and a graph when it is prepared, as on a GPU."""
+        kind: str = preferred or "auto" if settings.timer == "auto" else settings.timer
+        if kind not in ("auto", "events", "graph", "wall"):
             raise TimerUnavailableError(f"timer `{kind}` does not exist on the fake device")
-        return FakeTimer(self, kind, settings.cache)
+        return FakeTimer(self, kind, settings.cache, may_choose=settings.timer == "auto")
 
     def read_state(self) -> DeviceReading:
         """Return the scripted clock, throttled where the script says so."""
@@ -220,20 +229,32 @@ class FakeTimer:
 
     floor_us = 0.0
 
-    def __init__(self, backend: FakeBackend, kind: str, cache: str) -> None:
-        self.kind = kind
+    def __init__(self, backend: FakeBackend, kind: str, cache: str, *, may_choose: bool) -> None:
+        self.kind = "events" if kind == "auto" else kind
         self.cache = cache
         self._backend = backend
         self._run_factor = 1.0 + backend.between_run_sd * backend.noise().gauss(0.0, 1.0)
+        self._pilot = kind == "auto"
+        self._may_choose = may_choose
+        self._note = ""
 
     def describe(self) -> str:
         """Say that this is scripted."""
         return f"{self.kind}, scripted"
 
     def prepare(self, target: Target) -> None:
-        """Call once."""
-        target.bind()()
+        """Call once, and choose by what it took."""
+        call = target.bind()
         self._backend.clock.reset()
+        call()
+        if self._pilot and self._backend.clock.device_us < self._backend.graph_below_us:
+            self.kind = "graph"
+        self._backend.clock.reset()
+        if self.kind == "graph" and not self._backend.capturable:
+            if not self._may_choose:
+                raise GraphUnavailableError("the script says so")
+            self.kind = "events"
+        self._note = f"timer auto: {self.kind}" if self._may_choose and self._backend.graph_below_us else ""
 
     def batch(self, target: Target, trials: int) -> Batch:
         """Call up to `BATCH_LIMIT` times; the scripted time passes by what the calls and their preparations take."""
@@ -250,7 +271,7 @@ class FakeTimer:
             clocks_ghz=() if clock_ghz is None else (clock_ghz,) * len(measured),
             work_us=work_us,
             unqueued=unqueued,
-            notes=(UNQUEUED_NOTE,) if unqueued else (),
+            notes=tuple(note for note in (self._note, UNQUEUED_NOTE if unqueued else "") if note),
         )
 
     def _trial(self, target: Target, slowed: float) -> tuple[float, float, bool]:

@@ -48,6 +48,11 @@ class EventsTimer:
         flush = self._rig.flush.name if self.cache == "cold" else "no flush"
         return ", ".join(part for part in (self.kind, hold, flush, self._rig.meter.name) if part)
 
+    @property
+    def queued(self) -> bool:
+        """Whether the device can be held while calls are queued."""
+        return self._queued
+
     def prepare(self, target: Target) -> None:
         """Call twice, synchronised, read the floor, and see whether a call can be queued while the device is held."""
         for _ in range(2):

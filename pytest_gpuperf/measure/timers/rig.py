@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,6 +64,30 @@ class Rig:
         """Wait for the device."""
         self.torch.cuda.synchronize(self.index)
 
+    def peak_bytes(self, call: Callable[[], Any]) -> int:
+        """Call once; return the most memory that it had requested at a time, beyond what was held before.
+
+        What is requested is exact, whereas what is allocated depends on how the allocator rounds and splits blocks.
+        """
+        with self.current():
+            self.synchronize()
+            self.torch.cuda.reset_peak_memory_stats(self.index)
+            before_bytes = self._requested_bytes("current")
+            call()
+            self.synchronize()
+            return self._requested_bytes("peak") - before_bytes
+
+    @property
+    def memory_bytes(self) -> int:
+        """All of the device's memory."""
+        return int(self.torch.cuda.mem_get_info(self.index)[1])
+
+    def free_bytes(self) -> int:
+        """What can still be allocated: what the device has left, and what the allocator keeps for later."""
+        cuda = self.torch.cuda
+        kept_bytes = cuda.memory_reserved(self.index) - cuda.memory_allocated(self.index)
+        return int(cuda.mem_get_info(self.index)[0] + kept_bytes)
+
     def close(self) -> None:
         """Free buffers and kernels."""
         with self.torch.cuda.device(self.index):
@@ -80,6 +104,10 @@ class Rig:
         except DeviceCodeError as error:
             self.notes = (f"timed with a sleep of fixed length and NVML's coarse clock: {error}",)
             return None
+
+    def _requested_bytes(self, which: str) -> int:
+        statistics = self.torch.cuda.memory_stats(self.index)
+        return int(statistics.get(f"requested_bytes.all.{which}", statistics.get(f"allocated_bytes.all.{which}", 0)))
 
     def _event_pair(self) -> tuple[Any, Any]:
         event = self.torch.cuda.Event

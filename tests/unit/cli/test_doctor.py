@@ -255,13 +255,13 @@ def test_nothing_of_a_gpu_is_said_on_a_cpu() -> None:
 @pytest.mark.parametrize(("floor_us", "weight"), [(1.3, "fine"), (25.0, "matters")])
 def test_timer_floors(floor_us: float, weight: str) -> None:
     timer = SimpleNamespace(floor_us=floor_us, prepare=lambda _: None, describe=lambda: "events, queued")
-    (found,) = timer_findings(SimpleNamespace(timer=lambda _: timer))
+    (found,) = timer_findings(SimpleNamespace(timer=lambda *_: timer))
     assert found.weight == weight
     assert "around nothing" in found.seen
 
 
 def test_a_timer_that_fails() -> None:
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("CUDA error: unspecified launch failure")
 
     (found,) = timer_findings(SimpleNamespace(timer=fail))

@@ -20,6 +20,7 @@ from pytest_gpuperf.measure.errors import (
     TimerUnavailableError,
 )
 from pytest_gpuperf.measure.timers import rig as rig_module
+from pytest_gpuperf.measure.timers.auto import AutoTimer
 from pytest_gpuperf.measure.timers.events import EventsTimer
 from pytest_gpuperf.measure.timers.rig import Rig
 from pytest_gpuperf.settings import BenchmarkSettings
@@ -154,15 +155,23 @@ def test_an_index_out_of_range_lists_what_there_is(torch):
         backend_for("cuda:2")
 
 
-def test_auto_is_events_and_an_unknown_timer_is_refused(backend):
-    assert isinstance(backend.timer(BenchmarkSettings()), EventsTimer)
-    assert backend.timer(BenchmarkSettings(timer="wall")).kind == "wall"
-    with pytest.raises(TimerUnavailableError, match=r"`kernel` does not exist on cuda:1: use one of events, wall"):
-        backend.timer(BenchmarkSettings(timer="kernel"))
+@pytest.mark.parametrize("kind", ["events", "graph", "kernel", "wall"])
+def test_each_timer_can_be_asked_for_or_preferred(backend, kind):
+    assert backend.timer(BenchmarkSettings(timer=kind)).kind == kind
+    assert backend.timer(BenchmarkSettings(timer=kind), "events").kind == kind
+    preferred = backend.timer(BenchmarkSettings(), kind)
+    assert isinstance(preferred, AutoTimer) == (kind in ("events", "graph"))
+    assert isinstance(preferred, AutoTimer) or preferred.kind == kind
+
+
+def test_auto_is_decided_by_a_pilot_and_an_unknown_timer_is_refused(backend):
+    assert isinstance(backend.timer(BenchmarkSettings()), AutoTimer)
+    with pytest.raises(TimerUnavailableError, match=r"`sundial` does not exist on cuda:1: use one of events, graph"):
+        backend.timer(BenchmarkSettings(timer="sundial"))
 
 
 def test_a_device_that_refuses_the_kernels_falls_back_and_says_so(backend):
-    timer = backend.timer(BenchmarkSettings())
+    timer = backend.timer(BenchmarkSettings(timer="events"))
     timer.prepare(Target(lambda: None))
     batch = timer.batch(Target(lambda: None), 3)
     assert timer.describe() == "events, queued by sleep, flush 120 MiB write"
@@ -299,3 +308,18 @@ def test_the_profiler_is_asked_only_where_the_events_leave_a_doubt(torch, backen
     monkeypatch.setattr(timer, "at_floor", lambda batch: True)
     assert backend.work_recorded(target, timer) is seen
     assert len(asked) == 1
+
+
+def test_the_timer_that_auto_chose_is_asked_whether_there_was_work(backend, monkeypatch):
+    timer, target = backend.timer(BenchmarkSettings()), Target(lambda: None)
+    timer.prepare(target)
+    assert isinstance(timer.chosen, EventsTimer)
+    monkeypatch.setattr(backend, "_probe", lambda target: pytest.fail("a probe was made"))
+    monkeypatch.setattr(timer.chosen, "at_floor", lambda batch: False)
+    assert backend.work_recorded(target, timer) is True
+
+
+def test_free_memory_is_what_the_device_has_left_and_the_allocator_keeps(torch, backend, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda index: 4000, raising=False)
+    assert backend.rig().free_bytes() == FREE_BYTES + 96
+    assert backend.rig().memory_bytes == TOTAL_BYTES

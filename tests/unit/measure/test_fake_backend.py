@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 
 import pytest
 
 from pytest_gpuperf.measure.backends.fake import FakeBackend
-from pytest_gpuperf.measure.errors import TimerUnavailableError
+from pytest_gpuperf.measure.errors import GraphUnavailableError, TimerUnavailableError
 from pytest_gpuperf.measure.measure import measure
 
 
@@ -61,8 +62,8 @@ def test_the_clock_can_go_by_batch(plan):
 def test_timers_are_named_and_unknown_ones_refused(plan):
     fake = FakeBackend()
     assert fake.timer(plan().settings).describe() == "events, scripted"
-    with pytest.raises(TimerUnavailableError, match="graph"):
-        fake.timer(plan_with_timer("graph"))
+    with pytest.raises(TimerUnavailableError, match="kernel"):
+        fake.timer(plan_with_timer("kernel"))
     assert fake.timer(plan_with_timer("wall")).describe() == "wall, scripted"
 
 
@@ -75,3 +76,25 @@ def plan_with_timer(timer):
 def test_is_a_machine_of_its_own_model():
     assert FakeBackend(model="Fake GPU 2").machine().key == "Fake-GPU-2"
     assert FakeBackend(model="Fake GPU 2").lock_name == "Fake GPU 2"
+
+
+def chosen(fake, plan, call_us, timer="auto", preferred=None):
+    asked = replace(plan(trials=20), settings=plan_with_timer(timer), preferred_timer=preferred)
+    return measure(lambda: fake.clock.advance_us(call_us), asked, fake)
+
+
+def test_a_pilot_can_be_scripted(plan):
+    fake = FakeBackend(graph_below_us=10.0)
+    short, long = chosen(fake, plan, 5.0), chosen(fake, plan, 50.0)
+    assert (short.identity.timer, long.identity.timer) == ("graph, scripted", "events, scripted")
+    assert "timer auto: graph" in short.record.notes
+    assert chosen(fake, plan, 50.0, preferred="graph").identity.timer == "graph, scripted"
+    assert chosen(fake, plan, 5.0, preferred="events").identity.timer == "events, scripted"
+
+
+def test_a_capture_can_be_scripted_to_fail(plan):
+    fake = FakeBackend(graph_below_us=10.0, capturable=False)
+    assert chosen(fake, plan, 5.0).identity.timer == "events, scripted"
+    assert chosen(fake, plan, 5.0, preferred="graph").identity.timer == "events, scripted"
+    with pytest.raises(GraphUnavailableError):
+        chosen(fake, plan, 5.0, timer="graph")

@@ -28,7 +28,9 @@ class Torch:
             raise RuntimeError("another profiler is active")
         before = self.launched
         host = SimpleNamespace(device_type="cpu")
-        kernel = SimpleNamespace(device_type="cuda")
+        kernel = SimpleNamespace(
+            device_type="cuda", name="k", id=1, time_range=SimpleNamespace(start=0.0, elapsed_us=lambda: 1.0)
+        )
 
         class Profile:
             def __enter__(profile):

@@ -7,7 +7,7 @@ from statistics import fmean, median
 import pytest
 
 from pytest_gpuperf.measure.backends.cpu import CpuBackend
-from pytest_gpuperf.measure.backends.fake import FakeBackend, FakeDeviceError
+from pytest_gpuperf.measure.backends.fake import FakeBackend, FakeDeviceError, FakeTimer
 from pytest_gpuperf.measure.errors import NoGpuWorkError, StickyDeviceError
 from pytest_gpuperf.measure.interleaved import LEAST_ROUNDS, measure_interleaved
 from pytest_gpuperf.measure.sampling import MOST_RETRIES, UNSTABLE_NOTE
@@ -86,10 +86,33 @@ def test_a_fixed_number_of_trials_is_exact(still, plan, trials, rounds):
     assert [len(lane) for lane in found.log_times] == [rounds, rounds]
 
 
-def test_all_are_timed_by_the_timer_of_the_first(still, plan):
-    by_wall = replace(plan(), settings=replace(plan().settings, timer="wall"))
-    found = measure_interleaved([(advancing(still, 5.0), by_wall), (advancing(still, 5.0), plan())], still)
-    assert {one.identity.timer for one in found.measurements} == {"wall, scripted"}
+@pytest.mark.parametrize("times_us", [(5.0, 50.0), (50.0, 5.0), (50.0, 5.0, 50.0)])
+@pytest.mark.parametrize(("capturable", "kind"), [(True, "graph"), (False, "events")])
+def test_all_are_timed_alike_where_auto_would_choose_differently(plan, times_us, capturable, kind):
+    fake = FakeBackend(run=1, graph_below_us=10.0, capturable=capturable)
+    found = measure_interleaved([(advancing(fake, time_us), plan(trials=20)) for time_us in times_us], fake)
+    assert {one.identity.timer for one in found.measurements} == {f"{kind}, scripted"}
+
+
+def test_one_that_cannot_be_captured_keeps_all_from_graphs(plan, monkeypatch):
+    fake = FakeBackend(run=1, graph_below_us=10.0)
+    calls = [advancing(fake, 5.0), advancing(fake, 50.0)]
+    prepare = FakeTimer.prepare
+
+    def capture_none_but_the_first(timer, target):
+        monkeypatch.setattr(fake, "capturable", target.call is calls[0])
+        prepare(timer, target)
+
+    monkeypatch.setattr(FakeTimer, "prepare", capture_none_but_the_first)
+    found = measure_interleaved([(call, plan(trials=20)) for call in calls], fake)
+    assert {one.identity.timer for one in found.measurements} == {"events, scripted"}
+
+
+def test_what_they_are_compared_with_decides_for_all(plan):
+    fake = FakeBackend(run=1, graph_below_us=10.0)
+    preferring = replace(plan(trials=20), preferred_timer="events")
+    found = measure_interleaved([(advancing(fake, time_us), preferring) for time_us in (5.0, 50.0)], fake)
+    assert {one.identity.timer for one in found.measurements} == {"events, scripted"}
 
 
 def test_a_given_timer_is_used(still, plan):

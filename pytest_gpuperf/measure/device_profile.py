@@ -1,0 +1,44 @@
+"""What torch's profiler sees of the device: kernels, copies and memsets, with their durations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSpan:
+    """One kernel, copy or memset."""
+
+    name: str
+    start_us: float = 0.0
+    duration_us: float = 0.0
+    launch: int = 0
+    """Ascends with the order of launches on the host; what one graph launches has one number in common."""
+
+
+def profiled(torch: Any, run: Callable[[], Any], index: int) -> tuple[DeviceSpan, ...]:
+    """Return what the device did while `run` ran and until it had nothing left to do.
+
+    The first profile in a process takes seconds, later ones milliseconds.
+    """
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities, acc_events=True) as profile:
+        run()
+        torch.cuda.synchronize(index)
+    on_device = torch.autograd.DeviceType.CUDA
+    return tuple(
+        _span(event)
+        for event in profile.events()
+        if event.device_type == on_device and not getattr(event, "is_user_annotation", False)
+    )
+
+
+def _span(event: Any) -> DeviceSpan:
+    return DeviceSpan(
+        name=str(event.name),
+        start_us=float(event.time_range.start),
+        duration_us=float(event.time_range.elapsed_us()),
+        launch=int(event.id),
+    )

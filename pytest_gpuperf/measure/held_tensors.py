@@ -1,0 +1,90 @@
+"""Tensors that a callable reaches without being given them: closure variables, globals, a module's parameters.
+
+A call that works on them finds them where the last call left them, in the cache. The search is bounded, and looks at
+what Python shows: what a compiled extension keeps is not seen.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+DEPTH = 5
+MOST_ITEMS = 2000
+"""Of what is looked at, all in all."""
+LIBRARIES = ("torch", "triton", "numpy", "functools", "builtins")
+"""Whose functions and objects hold none of the user's tensors, or show them as attributes of `torch.nn.Module`."""
+WRAPPED = ("__wrapped__", "_torchdynamo_orig_callable", "__func__", "__self__")
+
+Named = tuple[str, Any]
+
+
+def held_tensor(value: Any, torch: Any, device_type: str) -> str | None:
+    """Return what to call a tensor on such a device that `value` holds, `closure variable weight`; None without one."""
+    seen: set[int] = set()
+    waiting: list[tuple[str, Any, int]] = [("", value, DEPTH)]
+    while waiting and len(seen) < MOST_ITEMS:
+        name, item, depth = waiting.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, torch.Tensor):
+            if item.device.type == device_type:
+                return name or "a tensor"
+        elif depth:
+            waiting += [(inner or name, held, depth - 1) for inner, held in _held_by(item, torch)]
+    return None
+
+
+def _held_by(item: Any, torch: Any) -> Iterator[Named]:
+    if isinstance(item, torch.nn.Module):
+        yield from ((f"parameter {name}", tensor) for name, tensor in item.named_parameters())
+        yield from ((f"buffer {name}", tensor) for name, tensor in item.named_buffers())
+    elif isinstance(item, functools.partial):
+        yield from (("", held) for held in (item.func, *item.args, *item.keywords.values()))
+    elif isinstance(item, types.FunctionType):
+        yield from _of_function(item)
+    elif isinstance(item, Mapping):
+        yield from (("", held) for held in list(item.values()))
+    elif isinstance(item, tuple | list | set | frozenset):
+        yield from (("", held) for held in item)
+    elif not isinstance(item, type | types.ModuleType | str | bytes | int | float):
+        yield from _of_object(item)
+
+
+def _of_function(function: types.FunctionType) -> Iterator[Named]:
+    for attribute in WRAPPED:
+        yield "", getattr(function, attribute, None)
+    if _is_library(function.__globals__.get("__name__")):  # `__module__` is another's where one function wraps another
+        return
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield f"closure variable {name}", cell.cell_contents
+        except ValueError:
+            continue  # not assigned yet
+    yield from (("a default argument", held) for held in function.__defaults__ or ())
+    yield from ((f"default of {name}", held) for name, held in (function.__kwdefaults__ or {}).items())
+    for name in _global_names(function.__code__):
+        if name in function.__globals__:
+            yield f"global {name}", function.__globals__[name]
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
+
+
+def _of_object(item: Any) -> Iterator[Named]:
+    for attribute in WRAPPED:
+        yield "", getattr(item, attribute, None)
+    if not _is_library(type(item).__module__):
+        attributes = getattr(item, "__dict__", None)
+        yield from ((f"attribute {name}", held) for name, held in dict(attributes or {}).items())
+
+
+def _is_library(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in LIBRARIES

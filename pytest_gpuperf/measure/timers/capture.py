@@ -1,0 +1,75 @@
+"""Capturing calls in a CUDA graph, and mending what a capture that fails leaves behind.
+
+torch ends a capture in several steps, of which the first raises where the capture was invalidated; the allocator then
+goes on to serve a pool that nobody owns, and the generator refuses to draw numbers outside of a capture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pytest_gpuperf.measure.errors import GraphUnavailableError, first_line
+from pytest_gpuperf.measure.timers.rig import Rig
+
+WARM_UPS = 3
+_FAILED: list[Any] = []
+"""Graphs whose capture failed: torch keeps pointers to them, so they stay."""
+
+
+def captured(rig: Rig, calls: Sequence[Callable[[], Any]], *, keep_outputs: bool) -> Any:
+    """Return a graph of the calls, in this order on one stream; `keep_outputs` gives each output memory of its own.
+
+    They are warmed up on the stream first, since libraries allocate for each stream they meet.
+    Raises `GraphUnavailableError` where the calls cannot be captured; the device is then as it was before.
+    """
+    torch = rig.torch
+    with rig.current(), torch.cuda.stream(torch.cuda.Stream(rig.index)):
+        rig.synchronize()
+        for call in calls[:WARM_UPS]:
+            call()
+        rig.synchronize()
+        return _captured_here(rig, calls, keep_outputs)
+
+
+def _captured_here(rig: Rig, calls: Sequence[Callable[[], Any]], keep_outputs: bool) -> Any:
+    torch = rig.torch
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+    generator = torch.cuda.default_generators[rig.index]
+    state, stream = generator.clone_state(), torch.cuda.current_stream()
+    outputs: list[Any] = []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a graph is empty: whether there was work is asked elsewhere
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            for call in calls:
+                output = call()
+                if keep_outputs:
+                    outputs.append(output)
+            torch.cuda.set_stream(stream)  # where the capture has to end
+            graph.capture_end()
+    except BaseException as error:
+        torch.cuda.set_stream(stream)
+        _mend(rig, graph, pool, generator, state)
+        if not isinstance(error, Exception):
+            raise
+        raise GraphUnavailableError(f"it cannot be captured in a CUDA graph ({first_line(error)})") from error
+    return graph
+
+
+def _mend(rig: Rig, graph: Any, pool: Any, generator: Any, state: Any) -> None:
+    """End a broken capture, and undo what it did to allocator and generator; raises if the device is lost."""
+    torch = rig.torch
+    _FAILED.append(graph)
+    for step in (
+        graph.capture_end,
+        graph.reset,
+        lambda: torch._C._cuda_endAllocateToPool(rig.index, pool),
+        lambda: torch._C._cuda_releasePool(rig.index, pool),
+        lambda: generator.graphsafe_set_state(state),
+    ):
+        with contextlib.suppress(RuntimeError):
+            step()
+    rig.synchronize()

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from pytest_gpuperf.measure.batch import Target
+from pytest_gpuperf.measure.errors import GraphUnavailableError
+from pytest_gpuperf.measure.rotation import NotRotatableError
+from pytest_gpuperf.measure.timers import graph as graph_module
+from pytest_gpuperf.measure.timers.graph import MOST_CALLS, GraphTimer, unrolled_calls
+
+
+class Rotation:
+    """Stands in for copies of inputs: there are no tensors on the scripted device."""
+
+    size_bytes = 1 << 20
+    refusal = ""
+    made = 0
+
+    def __init__(self, target, torch):
+        if Rotation.refusal:
+            raise NotRotatableError(Rotation.refusal)
+        self._target = target
+
+    def call(self):
+        Rotation.made += 1
+        return functools.partial(self._target.call)
+
+
+@pytest.fixture(autouse=True)
+def rotation(monkeypatch):
+    monkeypatch.setattr(graph_module, "Rotation", Rotation)
+    monkeypatch.setattr(Rotation, "refusal", "")
+    monkeypatch.setattr(Rotation, "made", 0)
+    monkeypatch.setattr(Rotation, "size_bytes", 1 << 20)
+    return Rotation
+
+
+def prepared(rig, call, *, cache="warm", setup=None):
+    timer, target = GraphTimer(rig, cache), Target(call, setup)
+    timer.prepare(target)
+    return timer, target
+
+
+@pytest.mark.parametrize(
+    ("time_us", "calls"),
+    [(0.0, 256), (1.2, 256), (3.9, 256), (3.95, 256), (5.0, 256), (9.0, 128), (500.0, 2), (1e3, 1), (1e6, 1)],
+)
+def test_a_replay_is_long_and_its_calls_a_power_of_two(time_us, calls):
+    assert unrolled_calls(time_us, host_us=5.0) == calls
+
+
+def test_a_slow_host_and_little_memory_mean_fewer_calls():
+    assert unrolled_calls(2.0, host_us=100_000.0) == 16
+    assert unrolled_calls(2.0, host_us=5.0, each_bytes=1 << 20, most_bytes=100 << 20) == 64
+    assert unrolled_calls(2.0, host_us=1e9, each_bytes=1 << 40, most_bytes=1) == 1
+
+
+def test_a_trial_is_a_replays_share(rig):
+    timer, target = prepared(rig, lambda: rig.launch(2.0))
+    batch = timer.batch(target, 5)
+    assert timer.calls == MOST_CALLS
+    assert batch.times_us == pytest.approx([2.0 + rig.event_cost_us / MOST_CALLS] * len(batch.times_us))
+    assert timer.floor_us == pytest.approx(rig.event_cost_us / MOST_CALLS)
+    assert timer.call_us == pytest.approx(2.0 + timer.floor_us)
+    assert "graph of 256 calls" in batch.notes
+
+
+def test_each_replay_is_queued_and_metered_once(rig):
+    timer, target = prepared(rig, lambda: rig.launch(2.0))
+    timer.batch(target, 4)
+    (graph,) = rig.torch.graphs
+    rig.meter.slots.clear()
+    before, held = graph.replays, rig.hold.begun
+    count = len(timer.batch(target, 4).times_us)
+    assert graph.replays - before == len(rig.meter.slots) == count > 1
+    assert rig.hold.begun == held + 1
+
+
+def test_the_hosts_time_is_that_of_ordinary_calls(rig):
+    timer, target = prepared(rig, lambda: rig.launch(2.0, host_us=17.0))
+    batch = timer.batch(target, 5)
+    assert batch.host_us == pytest.approx([17.0] * len(batch.times_us))
+
+
+def test_the_identity_says_how_and_not_how_many(rig):
+    warm, _ = prepared(rig, lambda: rig.launch(2.0))
+    longer, _ = prepared(rig, lambda: rig.launch(30.0))
+    cold, _ = prepared(rig, lambda: rig.launch(2.0), cache="cold")
+    assert warm.describe() == longer.describe() == "graph, queued, no flush, clock metered"
+    assert cold.describe() == "graph, queued, flush 120 MiB write, clock metered, inputs of its own for each call"
+    assert warm.calls != longer.calls
+
+
+def test_a_cold_graph_has_inputs_for_each_call_and_flushes_before_each_replay(rig, rotation):
+    timer, target = prepared(rig, lambda: rig.launch(2.0), cache="cold")
+    assert rotation.made == timer.calls == MOST_CALLS
+    rig.flushes = 0
+    assert len(timer.batch(target, 4).times_us) == rig.flushes
+
+
+def test_a_warm_graph_needs_no_copies_and_flushes_nothing(rig, rotation):
+    timer, target = prepared(rig, lambda: rig.launch(2.0))
+    timer.batch(target, 4)
+    assert rotation.made == rig.flushes == 0
+
+
+def test_a_cold_graph_without_copies_is_refused_with_the_culprit_and_the_remedy(rig, rotation, monkeypatch):
+    monkeypatch.setattr(rotation, "refusal", "the function holds a tensor itself (closure variable w)")
+    with pytest.raises(GraphUnavailableError, match=r"closure variable w.*timer=events .* or cache=warm"):
+        prepared(rig, lambda: rig.launch(2.0), cache="cold")
+    assert rig.torch.graphs == []
+    prepared(rig, lambda: rig.launch(2.0), cache="warm")
+
+
+def test_a_long_call_is_cold_alone(rig, rotation, monkeypatch):
+    monkeypatch.setattr(rotation, "refusal", "no tensors")
+    for time_us in (250.0, 5000.0):
+        timer, target = prepared(rig, lambda time_us=time_us: rig.launch(time_us), cache="cold")
+        assert timer.calls == 1
+        assert "graph of 1 call" in timer.batch(target, 1).notes
+
+
+def test_copies_take_a_share_of_the_memory_at_most(rig, rotation, monkeypatch):
+    monkeypatch.setattr(rig, "peak", 7 << 20)
+    timer, _ = prepared(rig, lambda: rig.launch(2.0), cache="cold")
+    assert timer.calls == 128
+    monkeypatch.setattr(rotation, "size_bytes", 100 << 20)
+    with pytest.raises(GraphUnavailableError, match="copies of 112197632 bytes are more than the memory to spare"):
+        prepared(rig, lambda: rig.launch(2.0), cache="cold")
+
+
+def test_memory_that_is_not_free_is_not_taken(rig, monkeypatch):
+    monkeypatch.setattr(rig, "free", 256 << 20)
+    with pytest.raises(GraphUnavailableError, match="memory to spare"):
+        prepared(rig, lambda: rig.launch(2.0), cache="cold")
+
+
+def test_a_call_that_waits_is_refused_before_any_capture(rig):
+    def call():
+        rig.launch(2.0)
+        rig.wait()
+
+    with pytest.raises(GraphUnavailableError, match=r"waits for the device.*timer=events"):
+        prepared(rig, call)
+    assert rig.torch.graphs == []
+
+
+def test_setup_is_refused(rig):
+    with pytest.raises(GraphUnavailableError, match="setup"):
+        prepared(rig, rig.launch, setup=lambda: ((2.0,), {}))
+
+
+def capturable_only_eagerly(rig):
+    def call():
+        rig.launch(2.0)
+        if rig.torch.capturing is not None:
+            rig.wait()
+
+    return call
+
+
+def test_a_failed_capture_is_one_error_and_is_mended(rig):
+    with pytest.raises(
+        GraphUnavailableError, match=r"cannot be captured in a CUDA graph \(RuntimeError: CUDA error: ope"
+    ):
+        prepared(rig, capturable_only_eagerly(rig))
+    torch = rig.torch
+    assert torch.mended == [("end", (0, 7)), ("release", (0, 7)), "state"]
+    assert (torch.capturing, torch.stream.name) == (None, "main")
+    timer, target = prepared(rig, lambda: rig.launch(2.0))
+    assert timer.batch(target, 1).times_us
+
+
+def test_an_interrupt_is_no_capture_error_and_mended_too(rig):
+    def call():
+        rig.launch(2.0)
+        if rig.torch.capturing is not None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepared(rig, call)
+    assert "state" in rig.torch.mended
+
+
+def test_a_stream_that_the_call_changed_does_not_spoil_the_end_of_the_capture(rig):
+    def call():
+        rig.launch(2.0)
+        if rig.torch.capturing is not None:
+            rig.torch.cuda.set_stream(rig.torch.cuda.Stream(0).__class__(name="other"))
+
+    timer, _ = prepared(rig, call)
+    assert timer.calls == MOST_CALLS
+
+
+def test_a_graph_that_misses_work_is_refused(rig):
+    def call():
+        captured, rig.torch.capturing = rig.torch.capturing, None
+        rig.launch(90.0)  # on a stream that the capture does not see
+        rig.torch.capturing = captured
+        rig.launch(2.0)
+
+    with pytest.raises(GraphUnavailableError, match="leaves work out"):
+        prepared(rig, call)
