@@ -11,7 +11,8 @@ from typing import Any
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.launches import Observed, listed
-from pytest_gpuperf.checks.tensors import DEPTH, is_floating
+from pytest_gpuperf.checks.tensors import is_floating
+from pytest_gpuperf.measure.tensors import DEPTH
 
 
 def promise(output: object) -> str:
