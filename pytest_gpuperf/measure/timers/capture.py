@@ -26,7 +26,7 @@ def captured(rig: Rig, calls: Sequence[Callable[[], Any]], *, keep_outputs: bool
     Raises `GraphUnavailableError` where the calls cannot be captured; the device is then as it was before.
     """
     torch = rig.torch
-    with rig.current(), torch.cuda.stream(torch.cuda.Stream(rig.index)):
+    with rig.current(), torch.cuda.stream(rig.capture_stream):
         rig.synchronize()
         for call in calls[:WARM_UPS]:
             call()

@@ -54,7 +54,13 @@ class KernelTimer:
             raise MeasureError("timer `kernel` needs torch's profiler, which is already recording: end that first")
         with rig.current():
             rig.synchronize()
-            self._flush_spans = len(profiled(rig.torch, rig.flush.start, rig.index)) if self.cache == "cold" else 0
+            # The first session of a process starts the profiler, and is not relied on.
+            self._flush_spans = [len(profiled(rig.torch, rig.flush.start, rig.index)) for _ in range(2)][-1]
+        if not self._flush_spans:
+            raise MeasureError(
+                "timer `kernel`: torch's profiler does not see what this device does (CUPTI may be refused to this user, "
+                "or taken by another tool): use timer=events (--gpuperf-timer=events)"
+            )
         first = target.bind()
         with rig.current():
             first()
@@ -63,6 +69,11 @@ class KernelTimer:
         batch = self.batch(target, 2)
         in_reach = BATCH_WORK_US * len(batch.times_us) / max(batch.work_us, 1.0)
         self._limit = max(1, min(MOST_TRIALS, int(in_reach), MOST_SPANS // max(1, self._spans_a_call)))
+
+    @property
+    def _between_spans(self) -> int:
+        """How many spans lie between a call and the next one's marker."""
+        return self._flush_spans if self.cache == "cold" else 0
 
     def batch(self, target: Target, trials: int) -> Batch:
         """Time up to `trials` calls in one session of the profiler, which is repeated where it lost records."""
@@ -76,7 +87,7 @@ class KernelTimer:
                 spans = profiled(self._rig.torch, partial(self._trials, calls), self._rig.index)
                 work_us = (time.perf_counter_ns() - start_ns) / 1e3
                 clocks_ghz = self._clocks_ghz(count)
-            times_us = call_times_us(spans, self._rig.meter.kernel, count, self._flush_spans)
+            times_us = call_times_us(spans, self._rig.meter.kernel, count, self._between_spans)
             if times_us is not None:
                 self._spans_a_call = len(spans) // count
                 return Batch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from pytest_gpuperf.measure.clocks import ClockMeter, NvmlMeter, SpinMeter
@@ -63,6 +64,11 @@ class Rig:
     def synchronize(self) -> None:
         """Wait for the device."""
         self.torch.cuda.synchronize(self.index)
+
+    @cached_property
+    def capture_stream(self) -> Any:
+        """The stream that graphs are captured on: always the same, since libraries keep memory for each they meet."""
+        return self.torch.cuda.Stream(self.index)
 
     def peak_bytes(self, call: Callable[[], Any]) -> int:
         """Call once; return the most memory that it had requested at a time, beyond what was held before.

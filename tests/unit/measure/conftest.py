@@ -109,6 +109,7 @@ class ScriptedRig:
         self.flushes = 0
         self.notes = ()
         self.torch = ScriptedTorch(self)
+        self.capture_stream = SimpleNamespace(name="side")
         self.hold = ScriptedHold(self)
         self.meter = ScriptedMeter(self)
         self.flush = SimpleNamespace(name="flush 120 MiB write", start=self._flush)
@@ -202,6 +203,7 @@ class ScriptedTorch:
         self.loses = 0
         """Records that the profiler is to lose, once for each."""
         self.profiling = False
+        self.blind = False
         self.graphs = []
         self.stream = SimpleNamespace(name="main")
         generator = SimpleNamespace(
@@ -211,7 +213,6 @@ class ScriptedTorch:
             CUDAGraph=self._graph,
             graph_pool_handle=lambda: (0, 7),
             default_generators=[generator],
-            Stream=lambda index: SimpleNamespace(name="side"),
             stream=self._on_stream,
             current_stream=lambda: self.stream,
             set_stream=self._set_stream,
@@ -254,6 +255,8 @@ class ScriptedTorch:
             yield profile
         finally:
             taken, self.spans = self.spans, None
+            if self.blind:
+                taken = []
             if self.loses:
                 self.loses -= 1
                 taken = [span for span in taken if span[0] != "gpuperf_meter"]

@@ -128,3 +128,9 @@ def test_setup_is_outside_of_the_profile(rig):
     batch = timer.batch(target, 50)
     assert len(batch.times_us) <= MOST_TRIALS_WITH_SETUP
     assert batch.times_us == pytest.approx([5.0] * len(batch.times_us))
+
+
+def test_a_blind_profiler_is_refused(rig):
+    rig.torch.blind = True
+    with pytest.raises(MeasureError, match="does not see what this device does"):
+        prepared(rig, two_kernels(rig))
