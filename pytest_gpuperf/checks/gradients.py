@@ -55,7 +55,7 @@ def _leaves(evidence: Evidence) -> dict[str, Any]:
     for value in _in_sight(evidence):
         if isinstance(value, torch.nn.Module):
             leaves.update(value.named_parameters())
-        elif isinstance(value, torch.Tensor):
+        elif isinstance(value, torch.Tensor) and not any(value is leaf for leaf in leaves.values()):
             leaves[f"a tensor of {tuple(value.shape)}"] = value
     return {name: leaf for name, leaf in leaves.items() if leaf.requires_grad and leaf.is_leaf}
 

@@ -6,6 +6,7 @@ import functools
 import types
 from collections.abc import Awaitable, Iterator, Mapping
 from concurrent.futures import Future
+from itertools import islice
 from typing import Any
 
 from pytest_gpuperf.checks.check import Check
@@ -13,6 +14,8 @@ from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.launches import Observed, listed
 from pytest_gpuperf.checks.tensors import is_floating
 from pytest_gpuperf.measure.tensors import DEPTH
+
+MOST_ITEMS = 256
 
 
 def promise(output: object) -> str:
@@ -40,19 +43,21 @@ def _look(evidence: Evidence) -> Iterator[str]:
 
 
 def held(output: Any, depth: int = DEPTH) -> Iterator[Any]:
-    """Yield the output and what its tuples, lists and mappings hold."""
+    """Yield the output and what its tuples, lists and mappings hold, of long ones the beginning."""
     yield output
     if depth and isinstance(output, tuple | list | Mapping):
-        for item in output.values() if isinstance(output, Mapping) else output:
+        for item in islice(output.values() if isinstance(output, Mapping) else output, MOST_ITEMS):
             yield from held(item, depth - 1)
 
 
 def computes_when_asked(value: Any) -> bool:
-    """Whether a value is a function, or an object that poses as a tensor or an array without being one."""
+    """Whether a value is a function, or an object that poses as a tensor without being one.
+
+    What poses as an array, such as a table of pandas, may have been computed by a library that torch knows nothing of.
+    """
     if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
         return True
-    poses = any(hasattr(type(value), name) for name in ("__torch_function__", "__array__"))
-    return poses and type(value).__module__.split(".")[0] not in ("torch", "numpy")
+    return hasattr(type(value), "__torch_function__") and type(value).__module__.split(".")[0] != "torch"
 
 
 def _of_closure(output: Any, evidence: Evidence) -> str:

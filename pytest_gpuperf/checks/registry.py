@@ -39,6 +39,7 @@ WITH_TENSORS: tuple[Check, ...] = (
     constant.CHECK,
     precision.CHECK,
     gradients.CHECK,
+    work.UNTIMED,
 )
 
 CHECKS = (*WITHOUT_TENSORS, *WITH_TENSORS)

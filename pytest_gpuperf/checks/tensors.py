@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pytest_gpuperf.measure.tensors import DEPTH, is_plain
+from pytest_gpuperf.measure.tensors import DEPTH, MOST_ITEMS, is_plain
 
 REBUILT = (tuple, list, dict)
 SAMPLES = 4096
@@ -36,9 +36,9 @@ def tensors_in(
 
 
 def _items(value: Any) -> Iterable[tuple[Any, Any]]:
-    if isinstance(value, Mapping):
-        return value.items()
-    return enumerate(value) if isinstance(value, tuple | list) else ()
+    if not isinstance(value, Mapping | tuple | list) or len(value) > MOST_ITEMS:
+        return ()
+    return value.items() if isinstance(value, Mapping) else enumerate(value)
 
 
 def arguments_in(args: Any, kwargs: Mapping[str, Any], torch: Any) -> dict[str, Any]:

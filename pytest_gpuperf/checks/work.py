@@ -31,17 +31,24 @@ def _look(evidence: Evidence) -> Iterator[str]:
         yield said
     elif not evidence.on_gpu and _does_nothing(evidence):
         yield "a call runs no operation, and its output does not depend on its inputs"
-    elif not evidence.on_gpu and evidence.timed is not None:
-        yield from slower_untimed(evidence.plain_us, evidence.timed.record.p95_us)
 
 
-def slower_untimed(plain_us: float, timed_us: float) -> Iterator[str]:
-    """Say that calls take much longer when nobody times them: what looks at its callers may do less for the timer.
+def _look_at_time(evidence: Evidence) -> Iterator[str]:
+    """See whether calls take much longer when nobody times them: what looks at its callers may do less for the timer.
 
     On a GPU, the time that it is busy with a watched call says as much.
     """
-    if plain_us > max(LEAST_UNTIMED_US, UNTIMED_SHARE * timed_us):
+    if evidence.on_gpu or evidence.timed is None:
+        return
+    timed_us = evidence.timed.record.p95_us
+    bound_us = slowest_untimed_us(timed_us)
+    if (plain_us := evidence.plain_us(bound_us)) > bound_us:
         yield f"outside of the timed region a call takes {plain_us:.3g} us, within it {timed_us:.3g} us"
+
+
+def slowest_untimed_us(timed_us: float) -> float:
+    """Return what an honest call may take when nobody times it."""
+    return max(LEAST_UNTIMED_US, UNTIMED_SHARE * timed_us)
 
 
 def _is_steady(early: Early, evidence: Evidence) -> bool:
@@ -64,4 +71,6 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one.shape == other.shape and ((one == other) | (one.isnan() & other.isnan())).all())
 
 
-CHECK = Check(name="work", look=_look, why="the time is that of something else than was verified")
+_WHY = "the time is that of something else than was verified"
+CHECK = Check(name="work", look=_look, why=_WHY)
+UNTIMED = Check(name="work", look=_look_at_time, why=_WHY)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 DEPTH = 4
+MOST_ITEMS = 4096
+"""Longer containers hold numbers or text: looking through them takes more time than there is."""
 
 
 def is_plain(tensor: Any, torch: Any) -> bool:
@@ -20,8 +22,8 @@ def mapped(value: Any, change: Callable[[Any], Any], torch: Any, depth: int = DE
     """Return `value` with each plain tensor replaced by `change(tensor)`, nested containers rebuilt."""
     if isinstance(value, torch.Tensor):
         return change(value) if is_plain(value, torch) else value
-    if depth and type(value) in (tuple, list):
+    if not depth or type(value) not in (tuple, list, dict) or len(value) > MOST_ITEMS:
+        return value
+    if type(value) in (tuple, list):
         return type(value)(mapped(item, change, torch, depth - 1) for item in value)
-    if depth and type(value) is dict:
-        return {key: mapped(item, change, torch, depth - 1) for key, item in value.items()}
-    return value
+    return {key: mapped(item, change, torch, depth - 1) for key, item in value.items()}

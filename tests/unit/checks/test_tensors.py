@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from pytest_gpuperf.checks.tensors import bits, differs_grossly, nudged
+from pytest_gpuperf.checks.tensors import bits, differs_grossly, nudged, tensors_in
+from pytest_gpuperf.measure.tensors import MOST_ITEMS, mapped
 
 torch = pytest.importorskip("torch")
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.float8_e4m3fn]
@@ -19,6 +20,15 @@ def test_one_bit_of_one_element_differs(dtype, shape):
     changed = bits(tensor, torch) ^ bits(nudged(tensor, torch), torch)
     assert changed.sum() == 1
     assert torch.allclose(nudged(tensor, torch).to(torch.complex128), tensor.to(torch.complex128), rtol=0.1)
+
+
+def test_long_containers_are_left_alone():
+    one = torch.ones(1)
+    fits, long = [one] * MOST_ITEMS, [one] * (MOST_ITEMS + 1)
+    assert len(list(tensors_in(fits, torch))) == MOST_ITEMS
+    assert list(tensors_in({"all": long}, torch)) == []
+    assert mapped(fits, torch.zeros_like, torch)[-1] == 0
+    assert mapped((long, one), torch.zeros_like, torch) == (long, torch.zeros(1))
 
 
 def test_it_is_a_finite_element_that_differs():
