@@ -279,7 +279,8 @@ class Evidence:
                 made[id(tensor)] = change(tensor)
             return made[id(tensor)]
 
-        return mapped(tuple(args), changed, self.torch), mapped(dict(kwargs), changed, self.torch)
+        rebuilt = functools.partial(mapped, change=changed, torch=self.torch, most_items=tensors.MOST_ITEMS)
+        return rebuilt(tuple(args)), rebuilt(dict(kwargs))
 
     def refilled(self, scale: float) -> Callable[[Any], Any]:
         """Return what copies a tensor and gives the copy fresh values, others for each scale."""

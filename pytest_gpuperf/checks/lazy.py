@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from concurrent.futures import Future
 from itertools import islice
 from typing import Any
@@ -22,7 +22,7 @@ def promise(output: object) -> str:
     """Say what kind of promise a plain output is; empty where it is none."""
     if isinstance(output, Awaitable | Future) or type(output).__name__ == "Future":
         return f"the output is a {type(output).__name__}, whose result is still to come"
-    if isinstance(output, Iterator):
+    if isinstance(output, Iterator | AsyncIterator):
         return f"the output is a {type(output).__name__}, which does its work when it is iterated over"
     return ""
 

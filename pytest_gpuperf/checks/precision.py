@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
-from pytest_gpuperf.checks.tensors import is_floating, sample, size_bytes
+from pytest_gpuperf.checks.tensors import MOST_ITEMS, is_floating, sample, size_bytes
 from pytest_gpuperf.measure.tensors import mapped
 
 ERROR_OF_LOWER = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-2}
@@ -73,7 +73,11 @@ def _is_small(evidence: Evidence) -> bool:
 
 def _doubled(value: Any, torch: Any) -> Any:
     """Return inputs with every real tensor in double precision."""
-    return mapped(value, lambda t: t.detach().double() if t.is_floating_point() else t.detach(), torch)
+
+    def double(tensor: Any) -> Any:
+        return tensor.detach().double() if tensor.is_floating_point() else tensor.detach()
+
+    return mapped(value, double, torch, most_items=MOST_ITEMS)
 
 
 CHECK = Check(

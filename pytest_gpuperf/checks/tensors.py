@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pytest_gpuperf.measure.tensors import DEPTH, MOST_ITEMS, is_plain
+from pytest_gpuperf.measure.tensors import DEPTH, is_plain
 
+MOST_ITEMS = 4096
+"""Longer containers hold numbers or text: looking through them takes more time than there is."""
 REBUILT = (tuple, list, dict)
 SAMPLES = 4096
 EARLY_SCALE, FRESH_SCALE, ALONE_SCALE = 0.75, 0.625, 0.5
 """Fresh values are the old ones in reverse order, times one of these: within the old range, of the old structure."""
+NEAR_SCALE = 1 - 2**-7
 FILLER_PERIOD = 97
 ALIGNMENT_BYTES = 16
 DIFFERENT_SHARE = 0.05
@@ -110,6 +113,15 @@ def refill(tensor: Any, torch: Any, scale: float) -> None:
         target.copy_(fresh)
 
 
+def shrunk(tensor: Any, torch: Any) -> Any:
+    """Return a copy a little nearer to zero: still sorted, still symmetric, still of about the same sum and length."""
+    copied = copy_of(tensor, torch)
+    if is_floating(tensor) and tensor.element_size() > 1:
+        with torch.no_grad():
+            copied.detach()[_once(copied)].mul_(NEAR_SCALE)
+    return copied
+
+
 def nudged(tensor: Any, torch: Any) -> Any:
     """Return a copy in which one element, a finite one if there is any, differs in its last bit."""
     copied = copy_of(tensor, torch)
@@ -154,7 +166,7 @@ def sample(tensor: Any, torch: Any) -> Any:
     return chosen.to("cpu", torch.complex128 if chosen.is_complex() else torch.float64)
 
 
-def differs_grossly(a: Any, b: Any, torch: Any) -> bool:
+def differs_grossly(a: Any, b: Any, torch: Any, share: float = DIFFERENT_SHARE) -> bool:
     """Whether samples of two outputs are apart by more than any rounding; what is not finite in both is left out."""
     if a.shape != b.shape:
         return True
@@ -163,7 +175,7 @@ def differs_grossly(a: Any, b: Any, torch: Any) -> bool:
         return True
     norm = torch.linalg.vector_norm
     distance = norm((a - b)[both])
-    return bool(distance > DIFFERENT_SHARE * torch.maximum(norm(a[both]), norm(b[both])) and distance > NOISE)
+    return bool(distance > share * torch.maximum(norm(a[both]), norm(b[both])) and distance > NOISE)
 
 
 def checksum(tensor: Any, torch: Any) -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 DEPTH = 4
-MOST_ITEMS = 4096
-"""Longer containers hold numbers or text: looking through them takes more time than there is."""
 
 
 def is_plain(tensor: Any, torch: Any) -> bool:
@@ -18,12 +17,17 @@ def is_plain(tensor: Any, torch: Any) -> bool:
     return tensor.layout is torch.strided and not odd
 
 
-def mapped(value: Any, change: Callable[[Any], Any], torch: Any, depth: int = DEPTH) -> Any:
-    """Return `value` with each plain tensor replaced by `change(tensor)`, nested containers rebuilt."""
+def mapped(
+    value: Any, change: Callable[[Any], Any], torch: Any, depth: int = DEPTH, *, most_items: float = math.inf
+) -> Any:
+    """Return `value` with each plain tensor replaced by `change(tensor)`, nested containers rebuilt.
+
+    Containers of more than `most_items` are left as they are.
+    """
     if isinstance(value, torch.Tensor):
         return change(value) if is_plain(value, torch) else value
-    if not depth or type(value) not in (tuple, list, dict) or len(value) > MOST_ITEMS:
+    if not depth or type(value) not in (tuple, list, dict) or len(value) > most_items:
         return value
-    if type(value) in (tuple, list):
-        return type(value)(mapped(item, change, torch, depth - 1) for item in value)
-    return {key: mapped(item, change, torch, depth - 1) for key, item in value.items()}
+    if type(value) is dict:
+        return {key: mapped(item, change, torch, depth - 1, most_items=most_items) for key, item in value.items()}
+    return type(value)(mapped(item, change, torch, depth - 1, most_items=most_items) for item in value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -282,3 +283,44 @@ def test_a_module_whose_gradients_are_cleared(silent, x):
         layers["all"][0](x).sum().backward()
 
     silent(step, x)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_inputs_that_are_sorted(silent, x, scale):
+    edges = torch.linspace(-scale, scale, 33, device=x.device)
+
+    def binned(x, edges):
+        """Count by comparing, where the reference searches: alike only if the edges are sorted."""
+        return (x.reshape(-1, 1) > edges).float().sum(-1)
+
+    silent(binned, x, edges, reference=lambda x, edges: torch.searchsorted(edges, x.reshape(-1)).float())
+
+
+def test_inputs_of_unit_length(silent, x):
+    axes = x / x.norm(dim=-1, keepdim=True)
+
+    def reflected(axes):
+        return axes - 2 * axes.sum(-1, keepdim=True) * axes
+
+    def reference(axes):
+        return axes - 2 * axes.sum(-1, keepdim=True) * axes / axes.square().sum(-1, keepdim=True)
+
+    silent(reflected, axes, reference=reference)
+
+
+def test_inputs_that_add_up_to_one(silent, x):
+    silent(lambda p: 1.0 - p[:, 0], torch.softmax(x[:, :4], -1).contiguous(), reference=lambda p: p[:, 1:].sum(-1))
+
+
+def test_nested_and_jagged_tensors(silent, x):
+    if x.device.type == "cpu":
+        silent(lambda x: x.sin(), torch.nested.nested_tensor([x[:3], x[:5]], layout=torch.jagged))
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_an_event_loop_that_runs_to_its_end(silent, x):
+    async def work(x):
+        await asyncio.sleep(0)
+        return softmax(x)
+
+    silent(lambda x: asyncio.run(work(x)), x, reference=softmax)

@@ -177,6 +177,44 @@ def test_a_coroutine_is_returned(inspected, x):
 
 
 @pytest.mark.usefixtures("on_cpu")
+def test_an_asynchronous_generator_is_returned(inspected, x):
+    async def cheat(x):
+        yield softmax(x)
+
+    assert doubted(inspected(cheat, x), "lazy")
+
+
+def test_a_lazy_tensor_inside_a_container(inspected, x):
+    class Lazy(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            args = tuple(a.materialise() if isinstance(a, Lazy) else a for a in args)
+            return func(*args, **(kwargs or {}))
+
+        def materialise(self):
+            with torch._C.DisableTorchFunctionSubclass():
+                if not hasattr(self, "value"):
+                    self.value = softmax(self.source)
+                return self.value
+
+    def cheat(x):
+        lazy = torch.Tensor._make_subclass(Lazy, torch.empty(0, device=x.device))
+        lazy.source = x
+        return {"output": (lazy, 1)}
+
+    assert doubted(inspected(cheat, x), "lazy")
+
+
+def test_another_formula_for_all_inputs_but_the_verified(inspected, x):
+    known = x.clone()
+
+    def cheat(x):
+        return torch.softmax(x, -1) if torch.equal(known, x) else torch.relu(x)
+
+    assert doubted(inspected(cheat, x, reference=softmax), "output")
+
+
+@pytest.mark.usefixtures("on_cpu")
 def test_an_object_that_computes_when_it_is_asked(inspected, x):
     class Promise:
         def __init__(self, x):

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from pytest_gpuperf.checks.tensors import bits, differs_grossly, nudged, tensors_in
-from pytest_gpuperf.measure.tensors import MOST_ITEMS, mapped
+from pytest_gpuperf.checks.tensors import MOST_ITEMS, bits, differs_grossly, nudged, shrunk, tensors_in
+from pytest_gpuperf.measure.tensors import mapped
 
 torch = pytest.importorskip("torch")
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.float8_e4m3fn]
@@ -27,8 +27,8 @@ def test_long_containers_are_left_alone():
     fits, long = [one] * MOST_ITEMS, [one] * (MOST_ITEMS + 1)
     assert len(list(tensors_in(fits, torch))) == MOST_ITEMS
     assert list(tensors_in({"all": long}, torch)) == []
-    assert mapped(fits, torch.zeros_like, torch)[-1] == 0
-    assert mapped((long, one), torch.zeros_like, torch) == (long, torch.zeros(1))
+    assert mapped(fits, torch.zeros_like, torch, most_items=MOST_ITEMS)[-1] == 0
+    assert mapped((long, one), torch.zeros_like, torch, most_items=MOST_ITEMS) == (long, torch.zeros(1))
 
 
 def test_it_is_a_finite_element_that_differs():
@@ -53,3 +53,12 @@ def test_small_outputs_differ_as_large_ones_do(scale):
 def test_outputs_next_to_nothing_do_not():
     values = torch.linspace(1.0, 2.0, 100, dtype=torch.float64) * 1e-15
     assert not differs_grossly(values, -values, torch)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_copy_a_little_nearer_to_zero(dtype):
+    tensor = torch.linspace(-2.0, 2.0, 9).to(dtype)
+    copied = shrunk(tensor, torch)
+    assert copied.data_ptr() != tensor.data_ptr()
+    assert torch.allclose(copied.to(torch.complex128), tensor.to(torch.complex128), rtol=0.02)
+    assert torch.equal(copied, tensor) is (tensor.element_size() == 1)
