@@ -16,20 +16,22 @@ MOST_ITEMS = 2000
 """Of what is looked at, all in all."""
 LIBRARIES = ("torch", "triton", "numpy", "functools", "builtins")
 """Whose functions and objects hold none of the user's tensors, or show them as attributes of `torch.nn.Module`."""
-WRAPPED = ("__wrapped__", "_torchdynamo_orig_callable", "__func__", "__self__")
+WRAPPED = ("__wrapped__", "_torchdynamo_orig_callable")
+"""Attributes by which one callable shows another that it calls."""
+METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 
 Named = tuple[str, Any]
 
 
 def held_tensor(value: Any, torch: Any, device_type: str) -> str | None:
     """Return what to call a tensor on such a device that `value` holds, `closure variable weight`; None without one."""
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # with the items themselves, so that no other gets the id of one that is gone
     waiting: list[tuple[str, Any, int]] = [("", value, DEPTH)]
     while waiting and len(seen) < MOST_ITEMS:
         name, item, depth = waiting.pop()
         if id(item) in seen:
             continue
-        seen.add(id(item))
+        seen[id(item)] = item
         if isinstance(item, torch.Tensor):
             if item.device.type == device_type:
                 return name or "a tensor"
@@ -46,6 +48,9 @@ def _held_by(item: Any, torch: Any) -> Iterator[Named]:
         yield from (("", held) for held in (item.func, *item.args, *item.keywords.values()))
     elif isinstance(item, types.FunctionType):
         yield from _of_function(item)
+    elif isinstance(item, METHODS):
+        yield "the object whose method it is", item.__self__
+        yield "", getattr(item, "__func__", None)
     elif isinstance(item, Mapping):
         yield from (("", held) for held in list(item.values()))
     elif isinstance(item, tuple | list | set | frozenset):
@@ -55,8 +60,7 @@ def _held_by(item: Any, torch: Any) -> Iterator[Named]:
 
 
 def _of_function(function: types.FunctionType) -> Iterator[Named]:
-    for attribute in WRAPPED:
-        yield "", getattr(function, attribute, None)
+    yield from (("", held) for name, held in list(vars(function).items()) if name in WRAPPED)
     if _is_library(function.__globals__.get("__name__")):  # `__module__` is another's where one function wraps another
         return
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -79,11 +83,14 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
 
 
 def _of_object(item: Any) -> Iterator[Named]:
-    for attribute in WRAPPED:
-        yield "", getattr(item, attribute, None)
-    if not _is_library(type(item).__module__):
-        attributes = getattr(item, "__dict__", None)
-        yield from ((f"attribute {name}", held) for name, held in dict(attributes or {}).items())
+    library = _is_library(type(item).__module__)
+    for name, held in list((getattr(item, "__dict__", None) or {}).items()):
+        if name in WRAPPED:
+            yield "", held
+        elif not library:
+            yield f"attribute {name}", held
+    for name in () if library else getattr(type(item), "__slots__", ()):
+        yield f"attribute {name}", getattr(item, name, None)
 
 
 def _is_library(module: str | None) -> bool:

@@ -146,6 +146,8 @@ def revision_gate(context: Context, both: BothTrees, node_ids: Mapping[str, str]
     for events in both.old.measured.values():
         for event in events:
             key = event.benchmark.key
+            if key in entries and entries[key].identity != event.identity:
+                continue  # by another timer than the first run, say
             before = entries[key].runs if key in entries else ()
             entries[key] = Entry(benchmark=event.benchmark, identity=event.identity, runs=(*before, event.record))
     broken = {

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from pytest_gpuperf.compare.fresh import FreshRun, Limits, MeasuredEvent, Progress, run_fresh
+from pytest_gpuperf.compare.identity import difference
 from pytest_gpuperf.compare.launchers import ForkLauncher, ForkUnavailableError, FreshCommand, InterpreterLauncher
 from pytest_gpuperf.measure.plan import timer_kind
 from pytest_gpuperf.session.findings import Finding
@@ -177,19 +178,30 @@ def timers_of(findings: Iterable[Finding]) -> dict[str, str]:
 
 
 def with_runs(finding: Finding, node_id: str, rounds: Rounds) -> Finding:
-    """Return the finding with the runs that the rounds added; its decision is to be taken anew."""
+    """Return the finding with the runs that the rounds added; its decision is to be taken anew.
+
+    A run that was measured in another way than the first one (by another timer, say) is left out, and that is noted.
+    """
     outcome = finding.outcome
     events = [event for event in rounds.measured.get(node_id, []) if event.benchmark == outcome.benchmark]
     reasons = rounds.failures.get(node_id, [])
     problem = finding.problem or (reasons[0] if reasons else "")
     if not problem and not events:
         problem = "the fresh processes ran the test without measuring this benchmark"
+    identity = outcome.identity if outcome.runs or not events else events[0].identity
+    alike = [event for event in events if event.identity == identity]
+    records = [*outcome.runs, *(event.record for event in alike)]
+    if len(alike) < len(events):
+        other = next(event.identity for event in events if event.identity != identity)
+        note = f"{len(events) - len(alike)} of {len(events)} fresh runs are left out: {difference(identity, other)}"
+        records[0] = msgspec.structs.replace(records[0], notes=(*records[0].notes, note))
     return msgspec.structs.replace(
         finding,
         outcome=msgspec.structs.replace(
             outcome,
-            runs=(*outcome.runs, *(event.record for event in events)),
-            trials=(*outcome.trials, *(event.trials for event in events)),
+            identity=identity,
+            runs=tuple(records),
+            trials=(*outcome.trials, *(event.trials for event in alike)),
         ),
         problem=problem,
     )

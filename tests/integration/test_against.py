@@ -165,6 +165,22 @@ def test_unchanged_code_passes(repository: Repository) -> None:
     assert not repository.suite.storage.joinpath("baselines").exists()
 
 
+def test_both_trees_get_the_timer_that_the_sessions_own_run_got(repository: Repository) -> None:
+    choosing = """
+
+@pytest.fixture(autouse=True)
+def only_the_session_itself_chooses_graphs(request):
+    fresh = request.config.getoption("gpuperf_fresh_worker") or request.config.getoption("gpuperf_fork_server")
+    backend.graph_below_us = 0.001 if fresh else 1000.0
+"""
+    repository.suite.add("conftest.py", choosing)
+    repository.commit()
+    repository.glance(SLOW_OP)
+    (outcome,) = repository.suite.json("out/results.json")["outcomes"]
+    assert outcome["identity"]["timer"] == "graph, scripted"
+    assert repository.verdicts[SLOW_OP] != "incomparable", repository.reasons
+
+
 def test_too_few_runs_to_fail_are_told_of(repository: Repository) -> None:
     repository.suite.times(other=200.0)
     result = repository.glance("-k", "other")

@@ -30,6 +30,9 @@ def fresh_processes_choose_otherwise(request, monkeypatch):
     fresh = request.config.getoption("gpuperf_fresh_worker") or request.config.getoption("gpuperf_fork_server")
     if fresh and script.get("fresh_below") is not None:
         backend.graph_below_us = script["fresh_below"]
+    if fresh and script.get("captured_by") is not None:
+        backend.noise()
+        backend.capturable = backend.run <= script["captured_by"]
 ''',
     )
     new_suite.times(op1=5.0)
@@ -94,3 +97,13 @@ def test_sides(gpubench, work):
     script(choosing, fresh_below=0.001)
     assert choosing.run("--gpuperf-save-baseline", "--gpuperf-runs=2", "-k", "sides").ret == 0
     assert {entry.identity.timer for entry in choosing.entries().values()} == {"graph, scripted"}
+
+
+def test_a_process_that_could_not_capture_is_left_out_and_told_of(choosing) -> None:
+    script(choosing, captured_by=2)
+    result = choosing.run("--gpuperf-save-baseline", "--gpuperf-runs=4", SHORT)
+    assert result.ret == 0
+    entry = choosing.entries()[SHORT]
+    assert entry.identity.timer == "graph, scripted"
+    assert len(entry.runs) == 2
+    assert "2 of 3 fresh runs are left out: timer: events, scripted in place of graph, scripted" in entry.runs[0].notes

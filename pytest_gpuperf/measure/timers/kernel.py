@@ -58,8 +58,8 @@ class KernelTimer:
             self._flush_spans = [len(profiled(rig.torch, rig.flush.start, rig.index)) for _ in range(2)][-1]
         if not self._flush_spans:
             raise MeasureError(
-                "timer `kernel`: torch's profiler does not see what this device does (CUPTI may be refused to this user, "
-                "or taken by another tool): use timer=events (--gpuperf-timer=events)"
+                "timer `kernel`: torch's profiler does not see what this device does (CUPTI may be refused to this "
+                "user, or taken by another tool): use timer=events (--gpuperf-timer=events)"
             )
         first = target.bind()
         with rig.current():

@@ -96,6 +96,24 @@ class Config:
     table: torch.Tensor
 
 
+@dataclass(slots=True)
+class Slotted:
+    table: torch.Tensor
+
+
+@functools.lru_cache
+def cached(x):
+    return x + WEIGHT
+
+
+class Layer:
+    def __init__(self):
+        self.weight = WEIGHT
+
+    def method(self, x):
+        return x + self.weight
+
+
 def with_default(x, table=WEIGHT):
     return x
 
@@ -121,6 +139,10 @@ def indirect(x):
         (functools.wraps(torch.add)(closing_over()), "closure variable inner"),
         ([1, {"a": (WEIGHT,)}], "a tensor"),
         (Config(WEIGHT), "attribute table"),
+        (Slotted(WEIGHT), "attribute table"),
+        (cached, "global WEIGHT"),
+        (Layer().method, "attribute weight"),
+        (WEIGHT.clone, "the object whose method it is"),
     ],
 )
 def test_tensors_that_the_function_holds_are_found(fn, what):
