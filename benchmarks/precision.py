@@ -47,6 +47,7 @@ from pytest_gpuperf.compare.values import run_values
 from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.backends.base import Backend
 from pytest_gpuperf.measure.measure import measure
+from pytest_gpuperf.measure.notes import AUTO_NOTE
 from pytest_gpuperf.measure.plan import BenchmarkId, Plan
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.measure.versions import installed_version
@@ -54,7 +55,6 @@ from pytest_gpuperf.settings import BenchmarkSettings
 
 OURS, EVENTS, REFERENCE = "ours auto", "ours events", "reference"
 ADJUSTED = "ours adjusted"
-AUTO_NOTE = "timer auto: "
 PEERS = ("wall", "do_bench", "do_bench_cudagraph", "torch Timer")
 COLUMNS = (ADJUSTED, OURS, EVENTS, *PEERS)
 LIMITS = {"short": 0.025, "long": 0.007}

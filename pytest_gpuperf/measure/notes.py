@@ -10,6 +10,8 @@ from pytest_gpuperf.measure.samples import Trials
 if TYPE_CHECKING:
     from pytest_gpuperf.measure.backends.base import Timer
 
+AUTO_NOTE = "timer auto: "
+"""Begins the note on what `auto` chose, and from which figures."""
 UNQUEUED_NOTE = "unqueued: the call waits for the device or overfills its queue; the host's time is in the figure"
 LAUNCH_BOUND_NOTE = "launch-bound: the host takes longer to dispatch the call than the device to run it"
 AT_FLOOR_NOTE = (

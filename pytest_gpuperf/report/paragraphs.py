@@ -9,6 +9,7 @@ import textwrap
 from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.compare.power import welch_level
 from pytest_gpuperf.compare.verdict import Decision, Policy
+from pytest_gpuperf.measure.notes import AUTO_NOTE
 from pytest_gpuperf.measure.pace import PACED
 from pytest_gpuperf.report import units
 
@@ -143,7 +144,14 @@ def _changes(outcome: Outcome, nothing: str = "") -> list[str]:
     lines = ["What else changed:"] if findings else _wrapped(nothing)
     for finding in findings:
         lines += [f"  - {line}" if not i else f"    {line}" for i, line in enumerate(_wrapped(finding))]
-    notes = dict.fromkeys(note for run in outcome.runs for note in run.notes)
-    for note in notes:
+    for note in _notes(outcome):
         lines += _wrapped(f"Note: {note}")
     return lines
+
+
+def _notes(outcome: Outcome) -> list[str]:
+    """Return the runs' notes, each once; of those on the choice of the timer, whose figures differ, the first."""
+    notes: dict[str, str] = {}
+    for note in (note for run in outcome.runs for note in run.notes):
+        notes.setdefault(AUTO_NOTE if note.startswith(AUTO_NOTE) else note, note)
+    return list(notes.values())

@@ -19,7 +19,7 @@ from pytest_gpuperf.measure.errors import (
     first_line,
 )
 from pytest_gpuperf.measure.machine import Machine
-from pytest_gpuperf.measure.notes import UNQUEUED_NOTE
+from pytest_gpuperf.measure.notes import AUTO_NOTE, UNQUEUED_NOTE
 from pytest_gpuperf.measure.probes import COPY, Limits, Probe, Probing
 from pytest_gpuperf.measure.warmup import WarmupPolicy
 from pytest_gpuperf.settings import BenchmarkSettings
@@ -254,7 +254,7 @@ class FakeTimer:
             if not self._may_choose:
                 raise GraphUnavailableError("the script says so")
             self.kind = "events"
-        self._note = f"timer auto: {self.kind}" if self._may_choose and self._backend.graph_below_us else ""
+        self._note = f"{AUTO_NOTE}{self.kind}" if self._may_choose and self._backend.graph_below_us else ""
 
     def batch(self, target: Target, trials: int) -> Batch:
         """Call up to `BATCH_LIMIT` times; the scripted time passes by what the calls and their preparations take."""

@@ -113,6 +113,14 @@ def test_notes_are_told_once(make_outcome: MakeOutcome) -> None:
     assert verdict_paragraph(outcome).splitlines()[-2:] == ["Note: launch-bound", "Note: unstable"]
 
 
+def test_the_choice_of_the_timer_is_told_once_whatever_its_figures(make_outcome: MakeOutcome) -> None:
+    outcome = make_outcome("regressed")
+    notes = [(f"timer auto: graph ({time_us} us a call)", "unstable") for time_us in (2.1, 2.2)]
+    runs = [msgspec.structs.replace(outcome.runs[0], notes=each) for each in notes]
+    told = verdict_paragraph(msgspec.structs.replace(outcome, runs=tuple(runs)))
+    assert told.splitlines()[-2:] == ["Note: timer auto: graph (2.1 us a call)", "Note: unstable"]
+
+
 def test_lines_fit_a_hundred_columns(regressed: Outcome) -> None:
     findings = ("kernels changed: " + ", ".join(f"+void kernel_{i}<float, {i}>" for i in range(30)),)
     lines = verdict_paragraph(_decided(regressed, findings=findings)).splitlines()
