@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
@@ -19,7 +18,7 @@ import msgspec
 from pytest_gpuperf.compare.launchers import FreshCommand
 from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.measure.samples import RunRecord
-from pytest_gpuperf.store.codec import decode_baseline
+from pytest_gpuperf.store.codec import decode_baseline, decode_session
 
 SUITES = Path(__file__).resolve().parent / "suites"
 KERNELS = "test_kernels.py"
@@ -87,19 +86,13 @@ def session(options: Sequence[str], selected: Sequence[str] = (), **environment:
             text=True,
             check=False,
         )
-        outcomes = json.loads(results.read_bytes())["outcomes"] if results.exists() else []
+        outcomes = decode_session(results.read_bytes(), str(results)).outcomes if results.exists() else ()
         return Session(
             exit_code=done.returncode,
             seconds=time.perf_counter() - begun,
-            outcomes=[_outcome(result) for result in outcomes],
+            outcomes=[msgspec.structs.replace(outcome, trials=()) for outcome in outcomes],
             output=done.stdout + done.stderr,
         )
-
-
-def _outcome(result: Mapping[str, object]) -> Outcome:
-    """Return what a result file says of one benchmark, without the trials and whatever else goes beyond an outcome."""
-    known = {name: value for name, value in result.items() if name in Outcome.__struct_fields__}
-    return msgspec.convert({**known, "trials": []}, Outcome)
 
 
 def stored_runs(storage: Path, name: str) -> Runs:

@@ -70,6 +70,7 @@ def _mend(rig: Rig, graph: Any, pool: Any, generator: Any, state: Any) -> None:
         lambda: torch._C._cuda_releasePool(rig.index, pool),
         lambda: generator.graphsafe_set_state(state),
     ):
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a graph is empty, as above
             step()
     rig.synchronize()
