@@ -1,6 +1,6 @@
 """How far do runs of one kernel differ, and how far are they from the truth, by the ways that people time kernels?
 
-    python benchmarks/precision.py [--processes 20] [--minutes 3.3] [--budget-ms 60] [--device cuda]
+    python benchmarks/precision.py [--processes 20] [--minutes 3.3] [--budget-ms 40] [--device cuda]
         [--out benchmarks/results/precision_h200.json] [--table benchmarks/results/precision_h200.txt]
     python benchmarks/precision.py --from benchmarks/results/precision_h200.json
 
@@ -150,7 +150,7 @@ class Methods:
         """Time by Triton's events behind a flush."""
         from triton.testing import do_bench
 
-        return 1e3 * float(do_bench(call, warmup=25, rep=int(self._budget_ms)))
+        return 1e3 * float(do_bench(call, warmup=int(self._budget_ms), rep=int(self._budget_ms)))
 
     def do_bench_cudagraph(self, call: Call) -> float:
         """Time by Triton's graph of calls."""
@@ -250,11 +250,11 @@ def measure_all(arguments: argparse.Namespace, about: dict[str, str]) -> dict[st
     if arguments.device.startswith("cuda"):
         import triton.testing  # noqa: F401  # once, for all forks
 
-    begun, record = time.perf_counter(), _record(arguments, about)
+    begun, last_s, record = time.perf_counter(), 0.0, _record(arguments, about)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(arguments.processes):
             spent_s = time.perf_counter() - begun
-            if number and spent_s * (number + 1) / number > 60 * arguments.minutes:
+            if spent_s + last_s > 60 * arguments.minutes:
                 print(f"out of time after {number} of {arguments.processes} processes", flush=True)
                 break
             path, reference = Path(folder, f"{number}.json"), number < arguments.reference_processes
@@ -264,7 +264,8 @@ def measure_all(arguments: argparse.Namespace, about: dict[str, str]) -> dict[st
                 one_process, arguments.device, arguments.budget_ms, arguments.seed + number, chosen, reference=reference
             )
             failed = in_a_fork(work, path)
-            print(f"process {number + 1}: {failed or f'{time.perf_counter() - begun - spent_s:.1f} s'}", flush=True)
+            last_s = time.perf_counter() - begun - spent_s
+            print(f"process {number + 1}: {failed or f'{last_s:.1f} s'}", flush=True)
             if not failed:
                 record["processes"].append(json.loads(path.read_text()))
             record["seconds"] = round(time.perf_counter() - begun, 1)
@@ -406,7 +407,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=20)
     parser.add_argument("--reference-processes", type=int, default=3, help="those that use the profiler (default: 3)")
     parser.add_argument("--minutes", type=float, default=3.3, help="start no process that would end later")
-    parser.add_argument("--budget-ms", type=float, default=60.0, help="of each timing (default: 60)")
+    parser.add_argument("--budget-ms", type=float, default=40.0, help="of each timing (default: 40)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--from", dest="source", type=Path, help="make the tables from this record; measure nothing")

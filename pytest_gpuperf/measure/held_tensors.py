@@ -13,7 +13,7 @@ from typing import Any
 
 DEPTH = 5
 MOST_ITEMS = 2000
-"""Of what is looked at, all in all."""
+"""Of what is looked at, all in all; what has more counts as holding a tensor."""
 LIBRARIES = ("torch", "triton", "numpy", "functools", "builtins")
 """Whose functions and objects hold none of the user's tensors, or show them as attributes of `torch.nn.Module`."""
 WRAPPED = ("__wrapped__", "_torchdynamo_orig_callable")
@@ -27,7 +27,9 @@ def held_tensor(value: Any, torch: Any, device_type: str) -> str | None:
     """Return what to call a tensor on such a device that `value` holds, `closure variable weight`; None without one."""
     seen: dict[int, Any] = {}  # with the items themselves, so that no other gets the id of one that is gone
     waiting: list[tuple[str, Any, int]] = [("", value, DEPTH)]
-    while waiting and len(seen) < MOST_ITEMS:
+    while waiting:
+        if len(seen) >= MOST_ITEMS:
+            return "or more objects than can be looked through"
         name, item, depth = waiting.pop()
         if id(item) in seen:
             continue

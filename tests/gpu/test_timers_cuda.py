@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import math
 
 import pytest
@@ -59,13 +60,13 @@ def half(x):
     return x * 0.5
 
 
-@pytest.mark.parametrize("timer", TIMERS)
-@pytest.mark.parametrize("mebibytes", [1, 20])
+@pytest.mark.parametrize(
+    ("timer", "mebibytes"), [*((timer, 20) for timer in TIMERS), ("events", 1), ("graph", 1), ("kernel", 1)]
+)
 def test_cold_is_slower_than_warm(backend, timer, mebibytes):
     x = torch.randn(mebibytes * MEBIBYTE_ELEMENTS, device=backend.device)
     cold, warm = (run(backend, torch.neg, x, timer=timer, cache=cache) for cache in ("cold", "warm"))
-    least = 1.0 if timer == "wall" and mebibytes == 1 else 1.05
-    assert median_us(cold) > least * median_us(warm)
+    assert median_us(cold) > 1.05 * median_us(warm)
     assert {timer_kind(one.identity) for one in (cold, warm)} == {timer}
 
 
@@ -157,6 +158,7 @@ def test_a_failed_capture_leaves_device_allocator_and_generator_as_they_were(bac
         run(backend, fn, vector, timer="graph")
     assert timer_kind(run(backend, fn, vector).identity) == "events"
     assert torch.randn(100, device=backend.device).std().item() > 0.1
+    gc.collect()
     kept = torch.cuda.memory_allocated()
     values = [torch.empty(1 << 20, device=backend.device) for _ in range(50)]
     del values

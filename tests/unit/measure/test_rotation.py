@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_gpuperf.measure.batch import Target  # noqa: E402
-from pytest_gpuperf.measure.held_tensors import held_tensor  # noqa: E402
+from pytest_gpuperf.measure.held_tensors import MOST_ITEMS, held_tensor  # noqa: E402
 from pytest_gpuperf.measure.rotation import ALIGNMENT_BYTES, NotRotatableError, Rotation  # noqa: E402
 
 WEIGHT = torch.ones(3)
@@ -157,6 +157,12 @@ def test_tensors_that_the_function_holds_are_found(fn, what):
 )
 def test_functions_without_tensors_hold_none(fn):
     assert held_tensor(fn, torch, "cpu") is None
+
+
+def test_what_is_too_large_to_look_through_counts_as_holding_one():
+    many = [[number] for number in range(MOST_ITEMS + 1)]
+    assert "more objects" in held_tensor(lambda: many, torch, "cpu")
+    assert held_tensor(lambda: many[:10], torch, "cuda") is not None
 
 
 @pytest.mark.parametrize(
