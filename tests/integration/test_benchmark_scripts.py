@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -34,3 +36,17 @@ def test_a_session_of_the_suite_is_read_whole(suite_runs: ModuleType, tmp_path: 
     assert {name: runs[0].log_median for name, runs in stored.items()} == {
         name: run.log_median for name, run in done.own_runs().items()
     }
+
+
+def test_the_precision_of_timers_is_measured_and_told_again(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    record, table = tmp_path / "record.json", tmp_path / "table.txt"
+    script = [sys.executable, str(BENCHMARKS / "precision.py")]
+    options = ["--device=cpu", "--processes=2", "--budget-ms=1", f"--out={record}", f"--table={table}"]
+    first = subprocess.run([*script, *options], capture_output=True, text=True, check=False)
+    assert first.returncode == 0, first.stdout + first.stderr
+    processes = json.loads(record.read_text())["processes"]
+    assert len(processes) == 2
+    assert not any("failed" in str(timed) for process in processes for timed in process.values())
+    again = subprocess.run([*script, f"--from={record}"], capture_output=True, text=True, check=False)
+    assert again.stdout == table.read_text()

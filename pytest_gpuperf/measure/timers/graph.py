@@ -76,10 +76,10 @@ class GraphTimer:
         if not pilot.queued:
             raise GraphUnavailableError("it waits for the device, or launches more than its queue holds")
         calls = self._unrolled(target, pilot)
-        graph = captured(self._rig, calls, keep_outputs=self.cache == "cold")
-        self._calls, self._kept = len(calls), calls
-        self._replay = Target(graph.replay)
-        self._replays.prepare(self._replay)
+        while not self._captured(calls):
+            if len(calls) == 1:
+                raise GraphUnavailableError("a replay of it is more than the device's queue holds")
+            calls = calls[: len(calls) // 2]
         batch = self._replays.batch(self._replay, 2)
         self.call_us = median(batch.times_us) / self._calls
         if OMITTED_RATIO * self.call_us + OMITTED_MARGIN_US < pilot.net_us:
@@ -98,6 +98,15 @@ class GraphTimer:
             host_us=(host_us,) * len(batch.times_us),
             notes=(*batch.notes, f"graph of {self._calls} call{'' if self._calls == 1 else 's'}"),
         )
+
+    def _captured(self, calls: list[Callable[[], Any]]) -> bool:
+        """Capture the calls and prepare to time their replays; return whether these can be queued."""
+        graph = captured(self._rig, calls, keep_outputs=self.cache == "cold")
+        self._calls, self._kept = len(calls), calls
+        self._replay = Target(graph.replay)
+        self._replays = EventsTimer(self._rig, self.cache)
+        self._replays.prepare(self._replay)
+        return self._replays.queued
 
     def _unrolled(self, target: Target, pilot: Pilot) -> list[Callable[[], Any]]:
         """Return the calls to capture."""

@@ -128,11 +128,12 @@ class ScriptedRig:
     def launch(self, device_us, *, host_us=5.0, count=1, name="kernel", late=False):
         """Give the device work; `late` work is on another stream and starts after all that is launched here."""
         self.host_us += host_us
-        self.launched += count
         self.torch.note(name, device_us, late=late)
         if self.torch.capturing is None:
+            self.launched += count
             self.device_us += device_us
         else:
+            self.torch.capturing.launches += count
             self.torch.capturing.device_us += device_us
 
     def wait(self):
@@ -165,6 +166,7 @@ class ScriptedGraph:
     def __init__(self, rig):
         self._rig = rig
         self.device_us = 0.0
+        self.launches = 0
         self.replays = 0
         self.ended = False
 
@@ -186,7 +188,7 @@ class ScriptedGraph:
 
     def replay(self):
         self.replays += 1
-        self._rig.launch(self.device_us)
+        self._rig.launch(self.device_us, count=self.launches)
 
 
 class ScriptedTorch:

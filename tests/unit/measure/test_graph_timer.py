@@ -95,6 +95,7 @@ def test_the_identity_says_how_and_not_how_many(rig):
 
 
 def test_a_cold_graph_has_inputs_for_each_call_and_flushes_before_each_replay(rig, rotation):
+    rig.queue_length = 10**6
     timer, target = prepared(rig, lambda: rig.launch(2.0), cache="cold")
     assert rotation.made == timer.calls == MOST_CALLS
     rig.flushes = 0
@@ -203,4 +204,21 @@ def test_a_graph_that_misses_work_is_refused(rig):
         rig.launch(2.0)
 
     with pytest.raises(GraphUnavailableError, match="leaves work out"):
+        prepared(rig, call)
+
+
+def test_a_replay_that_overfills_the_queue_is_made_smaller_rather_than_unqueued(rig):
+    timer, target = prepared(rig, lambda: rig.launch(2.0, count=10))
+    assert timer.calls == 64
+    assert not timer.batch(target, 1).unqueued
+    rig.queue_length = 5
+    with pytest.raises(GraphUnavailableError):
+        prepared(rig, lambda: rig.launch(2.0, count=10))
+
+
+def test_a_single_call_that_overfills_the_queue_only_in_a_graph_is_refused(rig):
+    def call():
+        rig.launch(2000.0, count=1 if rig.torch.capturing is None else 5000)
+
+    with pytest.raises(GraphUnavailableError, match="more than the device's queue holds"):
         prepared(rig, call)
