@@ -6,7 +6,6 @@ goes on to serve a pool that nobody owns, and the generator refuses to draw numb
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,16 +60,24 @@ def _captured_here(rig: Rig, calls: Sequence[Callable[[], Any]], keep_outputs: b
 
 def _mend(rig: Rig, graph: Any, pool: Any, generator: Any, state: Any) -> None:
     """End a broken capture, and undo what it did to allocator and generator; raises if the device is lost."""
-    torch = rig.torch
     _FAILED.append(graph)
-    for step in (
-        graph.capture_end,
-        graph.reset,
-        lambda: torch._C._cuda_endAllocateToPool(rig.index, pool),
-        lambda: torch._C._cuda_releasePool(rig.index, pool),
-        lambda: generator.graphsafe_set_state(state),
-    ):
-        with contextlib.suppress(RuntimeError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a graph is empty, as above
-            step()
+    # A capture that ends well, the error being the callable's own, gives its pool back by itself; giving it back once
+    # more breaks the allocator.
+    if _succeeds(graph.capture_end):
+        _succeeds(graph.reset)
+    else:
+        _succeeds(graph.reset)
+        _succeeds(lambda: rig.torch._C._cuda_endAllocateToPool(rig.index, pool))
+        _succeeds(lambda: rig.torch._C._cuda_releasePool(rig.index, pool))
+    _succeeds(lambda: generator.graphsafe_set_state(state))
     rig.synchronize()
+
+
+def _succeeds(step: Callable[[], Any]) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a graph is empty, as above
+        try:
+            step()
+        except RuntimeError:
+            return False
+    return True

@@ -184,6 +184,8 @@ class ScriptedGraph:
         self.ended = True
 
     def reset(self):
+        if self.ended:
+            self._rig.torch.mended.append(("release", self.pool))
         self.ended = False
 
     def replay(self):

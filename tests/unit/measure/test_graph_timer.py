@@ -175,6 +175,17 @@ def test_a_failed_capture_is_one_error_and_is_mended(rig):
     assert timer.batch(target, 1).times_us
 
 
+def test_an_error_of_the_callable_itself_gives_the_pool_back_once(rig):
+    def call():
+        rig.launch(2.0)
+        if rig.torch.capturing is not None:
+            raise ZeroDivisionError
+
+    with pytest.raises(GraphUnavailableError, match="ZeroDivisionError"):
+        prepared(rig, call)
+    assert rig.torch.mended == [("release", (0, 7)), "state"]
+
+
 def test_an_interrupt_is_no_capture_error_and_mended_too(rig):
     def call():
         rig.launch(2.0)
