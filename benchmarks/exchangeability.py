@@ -8,6 +8,8 @@ Measures some benchmarks of suites/test_kernels.py under five conditions, in ran
 - alone: in a fresh process that runs nothing else, as a confirming process does for a lone suspect;
 - heavy: each right after 0.6 s of large matrix products;
 - idle: each right after 0.6 s in which the device does nothing;
+- listed: as in the suite, in a process that also records each benchmark's kernels after timing it, as the first of a
+  baseline does;
 - own: in the process of a pytest session itself, in the suite's order.
 
 Prints the ratio of each condition's mean to the suite's, adjusted to the suite's clock as verdicts are, with its
@@ -36,7 +38,7 @@ from pytest_gpuperf.compare.launchers import ForkLauncher
 from pytest_gpuperf.compare.values import adjusted_arms, raw_arms
 from pytest_gpuperf.measure.samples import RunRecord
 
-CONDITIONS = ("suite", "alone", "heavy", "idle", "own")
+CONDITIONS = ("suite", "alone", "heavy", "idle", "listed", "own")
 SUBJECTS = ("matmul_4k", "attention_4k", "gelu_64m", "softmax_4k", "mlp_step")
 LARGEST_DIFFERENCE = 0.008
 NEIGHBOUR_FILE = "GPUPERF_SUITE_NEIGHBOUR_FILE"
@@ -77,6 +79,10 @@ class Conditions:
         """Run one benchmark in a fresh process."""
         self._fresh("alone", [name])
 
+    def listed(self) -> None:
+        """Run the subjects in one fresh process that starts the profiler after the first of them."""
+        self._fresh("listed", self._subjects, list_kernels=True)
+
     def beside(self, neighbour: str) -> None:
         """Run the subjects in one fresh process, each after the neighbour."""
         self._neighbour.write_text(neighbour)
@@ -94,11 +100,12 @@ class Conditions:
         for subject, run in done.own_runs().items():
             self.runs["own"].setdefault(subject, []).append(run)
 
-    def _fresh(self, condition: str, names: Sequence[str]) -> None:
+    def _fresh(self, condition: str, names: Sequence[str], *, list_kernels: bool = False) -> None:
         self._turns += 1
         limits = Limits(start_seconds=START_SECONDS, test_seconds={})
         begun = time.perf_counter()
-        done = run_fresh(self._launcher, [node_id_of(name) for name in names], seed=self._turns, limits=limits)
+        node_ids = [node_id_of(name) for name in names]
+        done = run_fresh(self._launcher, node_ids, seed=self._turns, limits=limits, list_kernels=list_kernels)
         if done.failures:
             raise SystemExit("\n".join(done.failures.values()))
         self.seconds.setdefault(condition, []).append(time.perf_counter() - begun)
@@ -119,7 +126,7 @@ def measure(
                 round_begun = time.perf_counter()
                 if number >= FEWEST_ROUNDS and round_begun + longest - begun > 60 * minutes:
                     break
-                turns = [(conditions.suite, (everything,)), (conditions.own, ())]
+                turns = [(conditions.suite, (everything,)), (conditions.own, ()), (conditions.listed, ())]
                 turns += [(conditions.alone, (subject,)) for subject in subjects]
                 turns += [(conditions.beside, (neighbour,)) for neighbour in ("heavy", "idle")]
                 for turn, arguments in order.sample(turns, len(turns)):
