@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from pytest_gpuperf.compare.difference import Difference
 from pytest_gpuperf.compare.numbers import ratio_of
 from pytest_gpuperf.compare.verdict import Policy
+
+HOPELESS_RATIO = 10
 
 
 def percent(log_ratio: float) -> str:
@@ -44,7 +48,11 @@ def too_few(baseline_count: int, policy: Policy) -> str:
 
 def too_noisy(seen: Difference, visible: float | None, more: int | None) -> str:
     """Tell the spread, the smallest slowdown that would have been seen, and what would resolve it."""
-    seen_part = "" if visible is None else f": the smallest slowdown visible is {percent(visible)}"
+    seen_part = ""
+    if visible is not None and visible > math.log(HOPELESS_RATIO):
+        seen_part = f": nothing short of {HOPELESS_RATIO} times as slow is visible"
+    elif visible is not None:
+        seen_part = f": the smallest slowdown visible is {percent(visible)}"
     return f"between-run spread {seen.spread * 100:.2g} %{seen_part}; {remedy(more)}"
 
 

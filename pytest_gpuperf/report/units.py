@@ -64,10 +64,19 @@ def half_width(half_width_us: float, mean_us: float) -> str:
     return percent(half_width_us / mean_us) if mean_us > 0 else UNKNOWN
 
 
+LARGEST_IN_PERCENT = 100.0
+
+
 def change(ratio: float | None, low: float | None = None, high: float | None = None) -> str:
-    """Format a ratio of times as a signed change with its interval: `+4.8 % [+3.1, +6.6]`; plus is slower."""
+    """Format a ratio of times as a signed change with its interval: `+4.8 % [+3.1, +6.6]`; plus is slower.
+
+    Where percents would take more than four digits, the ratios themselves: `x 47 [0.001, 3e+06]`.
+    """
     if ratio is None or not math.isfinite(ratio):
         return UNKNOWN
+    if ratio > LARGEST_IN_PERCENT or (high is not None and LARGEST_IN_PERCENT < high < math.inf):
+        ends = "" if low is None or high is None else f" [{low:.2g}, {high:.2g}]"
+        return f"x {ratio:.3g}{ends}"
     return f"{_signed(ratio - 1)} %{_interval(low, high, _signed)}"
 
 

@@ -59,6 +59,12 @@ def test_noise_is_inconclusive_and_says_what_was_visible_and_what_would_help(run
     assert decision.smallest_visible_ratio == pytest.approx(1.30, abs=0.01)
 
 
+def test_hopeless_noise_is_told_without_absurd_figures(runs: Callable) -> None:
+    decision = decide(runs(normal(3, 2.0, 10)), runs(normal(4, 2.0, 8)), POLICY, None)
+    assert decision.verdict == "inconclusive"
+    assert "nothing short of 10 times as slow is visible" in decision.reason
+
+
 def test_it_says_how_many_more_runs_would_settle_it(runs: Callable) -> None:
     baseline = normal(1, 0.06, 10)
     decision = decide(runs(baseline), runs(normal(2, 0.06, 2)), POLICY, None)
