@@ -8,6 +8,7 @@ import math
 from pytest_gpuperf.commands.answer import Answer, CommandError
 from pytest_gpuperf.commands.places import add_pattern_option, add_storage_option, matches, terminal_width
 from pytest_gpuperf.commands.sources import HELP, find_source
+from pytest_gpuperf.measure.plan import timer_kind
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.report import units
 from pytest_gpuperf.report.accounting import Accounting, accounting_lines, verdict_line
@@ -59,7 +60,11 @@ def _entry_table(entries: list[Entry]) -> list[str]:
     if not entries:
         return ["no benchmarks"]
     cells = [_entry_cells(entry) for entry in entries]
-    return name_table([entry.benchmark for entry in entries], cells, _HEADINGS, _ALIGNS, terminal_width())
+    table = name_table([entry.benchmark for entry in entries], cells, _HEADINGS, _ALIGNS, terminal_width())
+    # Whatever there is to say of a timer beyond its kind makes long lines, and is mostly the same.
+    told = [entry.identity for entry in entries if entry.identity.timer != timer_kind(entry.identity)]
+    timers = dict.fromkeys(f"timer: {identity.timer}, {identity.cache}" for identity in told)
+    return [*table, *([""] if timers else []), *wrapped(timers, terminal_width())]
 
 
 def _entry_cells(entry: Entry) -> list[str]:
@@ -72,7 +77,7 @@ def _entry_cells(entry: Entry) -> list[str]:
         str(len(runs)),
         units.clock(math.fsum(clocks) / len(clocks) if clocks else None),
         units.size(max(peaks, default=None)),
-        f"{entry.identity.timer}, {entry.identity.cache}",
+        f"{timer_kind(entry.identity)}, {entry.identity.cache}",
     ]
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.store import baselines
+from pytest_gpuperf.store.schema import SessionInfo
 from pytest_gpuperf.store.storage import Storage
 
 
@@ -162,3 +165,21 @@ def test_nothing_matches(gpuperf: Callable, stored: object) -> None:
     code, _, err = gpuperf("show", "main@H200", "-k", "nothing")
     assert code == 2
     assert "main@NVIDIA-H200 has no benchmark that matches -k 'nothing'" in err
+
+
+def test_what_shapes_a_timer_is_told_once_below_the_table(
+    gpuperf: Callable, stored: Storage, make_entry: Callable
+) -> None:
+    timers = ("events, queued, flush 120 MiB write", "events, queued, flush 120 MiB write", "graph")
+    entries = [make_entry(f"test_a.py::test_a[{n}]", timer=timer) for n, timer in enumerate(timers)]
+    info = SessionInfo(id="timers", started="2026-12-02T10:00:00Z", machine=Machine(model="NVIDIA H200", kind="cuda"))
+    place = (stored, info.machine.key, "timers")
+    baselines.update(*place, lambda old: baselines.replace_entries(old, entries, info))
+    lines = gpuperf("show", "timers@H200").out.splitlines()
+    assert sum("flush 120 MiB" in line for line in lines) == 1
+    assert lines[-1] == "timer: events, queued, flush 120 MiB write, cold"
+    assert [line.rstrip().rpartition("  ")[2] for line in lines[-5:-2]] == [
+        "events, cold",
+        "events, cold",
+        "graph, cold",
+    ]
