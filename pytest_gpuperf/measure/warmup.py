@@ -47,10 +47,6 @@ def warm_up(timer: Timer, target: Target, calls: int, policy: WarmupPolicy, now_
         collect_young_garbage()
 
 
-def _ready(work_us: float, medians: Sequence[float], policy: WarmupPolicy) -> bool:
-    return work_us >= policy.least_work_us and settled(medians, policy)
-
-
 def settled(medians: Sequence[float], policy: WarmupPolicy) -> bool:
     """Whether the last block medians agree within the policy's tolerance."""
     last = medians[-BLOCKS_COMPARED:]

@@ -1,0 +1,143 @@
+"""Where the time of one benchmark goes under default settings: preparing, warming up, timing, checking.
+
+    python benchmarks/time_budget.py [--repeats 3] [--out benchmarks/results/time_budget.json]
+
+Measures an addition, copies of several sizes (on an H200 up to a millisecond) and a matrix product in one pytest session
+with `--gpuperf`, as a user does, and reads
+
+- test: the whole test, by pytest's own durations (call phase), inputs and checks included;
+- prepare, warm-up, trials: these phases of the measurement;
+- rest: everything else in the test, the checks above all;
+- timed: the sum of the trials' times, as a share of the phase `trials` and of the whole test. Where a trial holds many
+  calls (in a CUDA graph, in loops on a CPU) one of them is counted, and the share says nothing.
+
+The first test of a process also starts the profiler and loads kernels; it is run once ahead and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from statistics import median
+
+from suite_runs import machine, pytest_arguments
+from tabulate import tabulate
+
+SUITE = """
+import pytest, torch
+
+SIZES = {{"add of 4k": 2**12, "copy of 16M": 2**24, "copy of 64M": 2**26, "copy of 512M": 2**29}} if {on_gpu} else {{
+    "add of 4k": 2**12, "copy of 64k": 2**16, "copy of 1M": 2**20}}
+
+def copy(x):
+    return x.clone()
+
+def add(x):
+    return x + x
+
+def product(a, b):
+    return a @ b
+
+@pytest.mark.parametrize("turn", range({repeats} + 1))
+@pytest.mark.parametrize("what", [*SIZES, "product"])
+def test_budget(gpubench, what, turn):
+    if what == "product":
+        size = 4096 if {on_gpu} else 256
+        x = torch.randn(size, size, device=gpubench.device, dtype=torch.bfloat16 if {on_gpu} else torch.float32)
+        gpubench(product, x, x)
+    else:
+        x = torch.randn(SIZES[what], device=gpubench.device)
+        gpubench(add if what.startswith("add") else copy, x)
+"""
+CONFTEST = """
+import json, pathlib, time
+from contextlib import contextmanager
+from pytest_gpuperf.session.bench import Bench, ItemMeasurer
+
+PHASES = {}
+OUT = pathlib.Path(__file__).with_name("phases.json")
+
+def pytest_configure(config):
+    # Measurements mark their phases for a timeline; here they are timed.
+    plan = ItemMeasurer._plan
+    def timed(self, call, settings):
+        import dataclasses
+        phases = PHASES.setdefault(self._node_id, {})
+        @contextmanager
+        def annotate(name):
+            begun = time.perf_counter()
+            yield
+            phases[name] = phases.get(name, 0.0) + time.perf_counter() - begun
+        return dataclasses.replace(plan(self, call, settings), annotate=annotate)
+    ItemMeasurer._plan = timed
+
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        PHASES.setdefault(report.nodeid, {})["test"] = report.duration
+
+def pytest_sessionfinish():
+    OUT.write_text(json.dumps(PHASES))
+"""
+
+
+def measure(repeats: int, *, on_gpu: bool) -> dict[str, list[dict[str, float]]]:
+    """Return for each benchmark the seconds of its phases, a dictionary for each repeat."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "test_budget.py").write_text(SUITE.format(repeats=repeats, on_gpu=on_gpu))
+        (folder / "conftest.py").write_text(textwrap.dedent(CONFTEST))
+        command = [sys.executable, "-m", "pytest", "-q", *pytest_arguments(), "--gpuperf", "--gpuperf-json=out.json"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.stdout + done.stderr)
+        phases = json.loads((folder / "phases.json").read_text())
+        outcomes = json.loads((folder / "out.json").read_text())["outcomes"]
+    found: dict[str, list[dict[str, float]]] = {}
+    for outcome in outcomes:
+        node_id = outcome["benchmark"]["node_id"]
+        what, turn = node_id.rpartition("[")[2].rstrip("]").rsplit("-", 1)
+        if turn != "0":
+            (run,) = outcome["runs"]
+            timed = run["mean_us"] * run["trials"] / 1e6
+            found.setdefault(what, []).append({**phases[node_id], "timed": timed, "mean_us": run["mean_us"]})
+    return found
+
+
+def table(found: dict[str, list[dict[str, float]]]) -> str:
+    """Return the medians over the repeats."""
+    rows = []
+    for what, repeats in found.items():
+        seconds = {key: median(repeat[key] for repeat in repeats) for key in repeats[0]}
+        parts = [seconds[key] for key in ("prepare", "warm-up", "trials")]
+        shares = (
+            seconds["timed"] / seconds["trials"],
+            seconds["timed"] / seconds["test"],
+        )
+        rows.append([what, seconds["mean_us"], seconds["test"], *parts, seconds["test"] - sum(parts), *shares])
+    headings = ["benchmark", "mean us", "test s", "prepare", "warm-up", "trials", "rest", "timed/trials", "timed/test"]
+    return tabulate(rows, headings, floatfmt=("", ".2f", ".2f", ".2f", ".2f", ".2f", ".2f", ".0%", ".0%"))
+
+
+def main() -> int:
+    """Measure, print the table, write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each benchmark (default: 3)")
+    parser.add_argument("--out", type=Path, help="where to write the record as JSON")
+    arguments = parser.parse_args()
+    about = machine()
+    print(about, flush=True)
+    found = measure(arguments.repeats, on_gpu="gpu" in about)
+    print(table(found))
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(json.dumps({"machine": about, "seconds": found}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
