@@ -2,8 +2,8 @@
 
     python benchmarks/time_budget.py [--repeats 3] [--out benchmarks/results/time_budget.json]
 
-Measures an addition, copies of several sizes (on an H200 up to a millisecond) and a matrix product in one pytest session
-with `--gpuperf`, as a user does, and reads
+Measures an addition, copies of several sizes (on an H200 up to a millisecond) and a matrix product in one session of
+`pytest --gpuperf`, as a user does, and reads
 
 - test: the whole test, by pytest's own durations (call phase), inputs and checks included;
 - prepare, warm-up, trials: these phases of the measurement;
