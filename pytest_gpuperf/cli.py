@@ -18,7 +18,7 @@ COMMANDS = {
     "history": ("history", "show how benchmarks did over the stored sessions"),
     "accept": ("accept", "store what a session measured as the baseline"),
     "rename": ("rename", "give a baseline's entries the new id of a renamed test"),
-    "prune": ("prune", "remove entries from a baseline"),
+    "prune": ("prune", "remove entries from a baseline, or all but the newest session records"),
     "calibrate": ("calibrate", "audit the verdicts on this machine: false alarms, and the smallest slowdown found"),
     "doctor": ("doctor", "say whether this machine is fit for benchmarking, and what would make it so"),
 }

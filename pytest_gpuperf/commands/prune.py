@@ -1,4 +1,4 @@
-"""`gpuperf prune`: remove what is no longer measured from a baseline."""
+"""`gpuperf prune`: remove what is no longer measured from a baseline, or old session records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_gpuperf.commands.entries import entries_at, no_such_entry
 from pytest_gpuperf.commands.places import add_baseline_option, add_storage_option, baseline_places, chosen_storage
 from pytest_gpuperf.commands.sources import LATEST, find_session
 from pytest_gpuperf.report.units import count
-from pytest_gpuperf.store import baselines
+from pytest_gpuperf.store import baselines, sessions
 from pytest_gpuperf.store.schema import Baseline, Entry
 from pytest_gpuperf.store.storage import Storage
 
@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SESSION",
         help=f"what that session (its id, or '{LATEST}') found missing: in the baseline and selected, but not run",
     )
+    parser.add_argument(
+        "--keep-sessions",
+        metavar="N",
+        type=_count,
+        help="remove session records instead, all but the newest N of every machine; baselines stay as they are",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and leave it")
     add_baseline_option(parser)
     add_storage_option(parser)
@@ -29,9 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Answer:
     """Remove the entries and say which; nothing is removed if an id fits none."""
-    if bool(arguments.ids) == bool(arguments.missing_in):
-        raise CommandError("give the ids of what to remove, or --missing-in SESSION")
+    ways = (bool(arguments.ids), bool(arguments.missing_in), arguments.keep_sessions is not None)
+    if sum(ways) != 1:
+        raise CommandError("give the ids of what to remove, or --missing-in SESSION, or --keep-sessions N")
     storage = chosen_storage(arguments.storage)
+    if arguments.keep_sessions is not None:
+        return _without_old_sessions(storage, arguments.keep_sessions, dry_run=arguments.dry_run)
     places = baseline_places(storage, arguments.baseline)
     loaded = {place: _loaded(storage, *place) for place in places}
     ids = arguments.ids or _missing_in(storage, arguments.missing_in)
@@ -47,6 +56,25 @@ def run(arguments: argparse.Namespace) -> Answer:
         lines.append(f"{name}@{machine}: {verb} {count(len(doomed), 'entry', 'entries')} of {len(baseline.entries)}")
         lines += [f"  {entry.benchmark.label}" for entry in doomed]
     return Answer("\n".join(lines))
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 0:
+        raise ValueError(text)
+    return count
+
+
+def _without_old_sessions(storage: Storage, kept: int, *, dry_run: bool) -> Answer:
+    lines = []
+    for machine in sessions.machines(storage):
+        names = sessions.names(storage, machine)
+        doomed = names[: max(0, len(names) - kept)]
+        for name in () if dry_run else doomed:
+            sessions.remove(storage, machine, name)
+        verb = "would remove" if dry_run else "removed"
+        lines.append(f"{machine}: {verb} {count(len(doomed), 'session record')} of {len(names)}")
+    return Answer("\n".join(lines or ["there are no session records"]))
 
 
 def _loaded(storage: Storage, machine: str, name: str) -> Baseline:

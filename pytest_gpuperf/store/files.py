@@ -54,6 +54,14 @@ def write_file(path: Path, data: bytes) -> None:
         raise _unwritable(path, error) from error
 
 
+def remove_file(path: Path) -> None:
+    """Remove the file, if it is there. Only for holders of its lock. Raises UnwritableFileError."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
 @contextlib.contextmanager
 def locked(path: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
     """Hold the file's lock, across processes, creating the folder where needed.

@@ -1,4 +1,4 @@
-"""Session records: written once under a name that sorts by time, then only read."""
+"""Session records: written once under a name that sorts by time, then only read, and removed when too many."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def load(storage: Storage, machine_key: str, name: str) -> SessionRecord | None:
     place = _place(machine_key, name)
     data = storage.read(place)
     return None if data is None else decode_session(data, storage.describe(place))
+
+
+def remove(storage: Storage, machine_key: str, name: str) -> None:
+    """Remove the session record of this name. Raises StoreError."""
+    place = _place(machine_key, name)
+    with storage.locked(place):
+        storage.remove(place)
 
 
 def names(storage: Storage, machine_key: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from pytest_gpuperf.store.errors import InvalidNameError, StorageLocationError, UnreadableFileError
-from pytest_gpuperf.store.files import locked, read_file, write_file
+from pytest_gpuperf.store.files import locked, read_file, remove_file, write_file
 
 NAME_LIMIT_CHARACTERS = 100
 
@@ -23,6 +23,9 @@ class Storage(Protocol):
 
     def write(self, place: str, data: bytes) -> None:
         """Put content at a place, as a whole; called with the place's lock held."""
+
+    def remove(self, place: str) -> None:
+        """Remove what is at a place, if anything; called with the place's lock held."""
 
     def locked(self, place: str) -> AbstractContextManager[None]:
         """Keep all other processes from writing at a place."""
@@ -45,6 +48,9 @@ class FolderStorage:
 
     def write(self, place: str, data: bytes) -> None:  # noqa: D102
         write_file(self.root / place, data)
+
+    def remove(self, place: str) -> None:  # noqa: D102
+        remove_file(self.root / place)
 
     def locked(self, place: str) -> AbstractContextManager[None]:  # noqa: D102
         return locked(self.root / place)

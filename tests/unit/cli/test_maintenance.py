@@ -186,8 +186,12 @@ class TestPrune:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ([], "give the ids of what to remove, or --missing-in SESSION"),
-            ([GONE, "--missing-in", "latest"], "give the ids of what to remove, or --missing-in SESSION"),
+            ([], "give the ids of what to remove, or --missing-in SESSION, or --keep-sessions N"),
+            (
+                [GONE, "--missing-in", "latest"],
+                "give the ids of what to remove, or --missing-in SESSION, or --keep-sessions N",
+            ),
+            ([GONE, "--keep-sessions", "1"], "or --keep-sessions N"),
             ([GONE, "perf/nope.py"], "no entry at 'perf/nope.py'"),
             ([GONE, "--baseline", "old"], "there is no baseline 'old': there is main@AMD-EPYC-9654, main@NVIDIA-H200"),
             ([GONE, "--baseline", "main@a100"], "machine 'a100' has nothing stored"),
@@ -202,6 +206,27 @@ class TestPrune:
         assert (code, out) == (2, "")
         assert message in err
         assert _load(stored) == before
+
+    def test_old_session_records_go(self, gpuperf: Callable, stored: Storage, folder: Path) -> None:
+        records = folder / ".gpuperf/sessions/NVIDIA-H200"
+        (newest,) = records.glob("*.json")
+        for year in (2023, 2024):
+            (records / f"{year}1201T100000Z-older-0.json").write_bytes(newest.read_bytes())
+        before = _load(stored)
+        assert gpuperf("prune", "--keep-sessions", "2", "--dry-run").out.splitlines() == [
+            "NVIDIA-H200: would remove 1 session record of 3"
+        ]
+        assert gpuperf("prune", "--keep-sessions", "2").out == "NVIDIA-H200: removed 1 session record of 3\n"
+        assert [path.name for path in sorted(records.glob("*.json"))] == ["20241201T100000Z-older-0.json", newest.name]
+        assert gpuperf("prune", "--keep-sessions", "0").code == 0
+        assert list(records.glob("*.json")) == []
+        assert _load(stored) == before
+
+    @pytest.mark.parametrize("count", ["-1", "many"])
+    def test_a_number_of_sessions_is_a_whole_number(self, gpuperf: Callable, stored: Storage, count: str) -> None:
+        code, _, err = gpuperf("prune", f"--keep-sessions={count}")
+        assert code == 2
+        assert "--keep-sessions" in err
 
     def test_a_damaged_baseline_is_left_alone(self, gpuperf: Callable, stored: Storage, folder: Path) -> None:
         damaged = folder / ".gpuperf/baselines/NVIDIA-H200/main.json"
