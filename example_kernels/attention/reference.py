@@ -20,7 +20,9 @@ def default_scale(q: torch.Tensor, scale: float | None) -> float:
 
 
 def share_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
-    """Repeat every key or value head for its group of query heads."""
+    """Repeat every key or value head for its group of query heads; raise ValueError where the groups are uneven."""
+    if x.shape[1] == 0 or heads % x.shape[1] != 0:
+        raise ValueError(f"{heads} query heads cannot share {x.shape[1]} key heads evenly")
     return x.repeat_interleave(heads // x.shape[1], dim=1)
 
 

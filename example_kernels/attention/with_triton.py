@@ -13,6 +13,7 @@ from example_kernels.attention.backward_kernels import keys_kernel, queries_kern
 from example_kernels.attention.configurations import Tiles, forward_tiles, keys_tiles, queries_tiles
 from example_kernels.attention.forward_kernel import forward_kernel
 from example_kernels.support.ahead_of_time import Shipped
+from example_kernels.support.autocast import narrowed_by_autocast
 from example_kernels.support.availability import check_triton_device
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -20,12 +21,19 @@ MAXIMUM_HEAD_DIM = 256
 ROW_PADDING = 128
 COHORT_BYTES = 24 * 2**20
 ALIGNMENT_BYTES = 16
+TALLEST_TILE = 128
+"""Rows of the tallest tile of any configuration: offsets within a tile are counted in 32 bits."""
 
 
 def check_arguments(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """Raise TypeError or ValueError for what the kernels cannot do, naming it."""
     for x in (q, k, v):
         check_triton_device(x)
+    _check_alike(q, k, v)
+
+
+def _check_alike(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    """Raise what `check_arguments` does, as far as fake tensors can tell."""
     if not q.device == k.device == v.device:
         raise ValueError(f"q, k and v are on different devices: {q.device}, {k.device}, {v.device}")
     if not q.dtype == k.dtype == v.dtype:
@@ -46,15 +54,25 @@ def _check_shapes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
         raise ValueError(f"head_dim is 1 to {MAXIMUM_HEAD_DIM}, not {q[3]}")
 
 
-def unit_rows(x: torch.Tensor) -> torch.Tensor:
-    """Return `x` with neighbouring elements of a row next to each other, copied only where they are not."""
-    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+def readable(x: torch.Tensor) -> torch.Tensor:
+    """Return `x` so that kernels can address it, copied only where its strides leave no other way.
+
+    Neighbouring elements of a row lie next to each other, and a tile spans less than 2³¹ elements.
+    """
+    return x if (x.stride(-1) == 1 or x.shape[-1] == 1) and _is_near(x) else x.contiguous()
+
+
+def _is_near(x: torch.Tensor) -> bool:
+    """Whether 32 bits hold every offset within a tile of (batch, heads, length, head_dim)."""
+    return x.shape[2] == 1 or TALLEST_TILE * x.stride(2) < 2**31
 
 
 def result_like(x: torch.Tensor) -> torch.Tensor:
-    """Return an empty tensor in the layout of `x` if its rows are whole, else contiguous."""
+    """Return an empty tensor in the layout of `x` if kernels can address that, else contiguous."""
     result = torch.empty_like(x)
-    return result if result.stride(-1) == 1 else torch.empty_like(x, memory_format=torch.contiguous_format)
+    if result.stride(-1) == 1 and _is_near(result):
+        return result
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def can_describe(*tensors: torch.Tensor) -> bool:
@@ -225,14 +243,14 @@ def attention_with_lse(
     """Return attention of `q` (batch, heads, queries, head_dim) over `k` and `v` (batch, kv_heads, keys, head_dim).
 
     The second result is the row log-sum-exp of the scaled scores, (batch, heads, queries), float32.
-    `scale` is positive. Raises TypeError or ValueError for what the kernels cannot do.
+    `scale` is positive (or NaN). Raises TypeError or ValueError for what the kernels cannot do.
     """
     check_arguments(q, k, v)
     o = result_like(q)
     lse = torch.empty(q.shape[:3], device=q.device, dtype=torch.float32)
     if q.numel() > 0:
         with torch.cuda.device_of(q):
-            launch_forward(unit_rows(q), unit_rows(k), unit_rows(v), o, lse, causal, scale)
+            launch_forward(readable(q), readable(k), readable(v), o, lse, causal, scale)
     return o, lse
 
 
@@ -253,16 +271,17 @@ def attention_backward(
     dq, dk, dv = result_like(q), result_like(k), result_like(v)
     if q.numel() == 0 or k.numel() == 0:
         return dq.zero_(), dk.zero_(), dv.zero_()
-    q, k, v, do = unit_rows(q), unit_rows(k), unit_rows(v), unit_rows(do)
+    q, k, v, o, do = (readable(x) for x in (q, k, v, o, do))
     with torch.cuda.device_of(q):
-        rows = launch_rows(o, do, lse, None if dlse is None else dlse.contiguous())
+        rows = launch_rows(o, do, lse.contiguous(), None if dlse is None else dlse.contiguous())
         launch_keys(q, k, v, do, rows, dk, dv, causal, scale)
         launch_queries(q, k, v, do, rows, dq, causal, scale)
     return dq, dk, dv
 
 
 @attention_with_lse.register_fake
-def _(q: torch.Tensor, _k: torch.Tensor, _v: torch.Tensor, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
+def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
+    _check_alike(q, k, v)
     return result_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
@@ -292,7 +311,12 @@ attention_with_lse.register_autograd(_differentiate, setup_context=_keep)
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, scale: float | None = None
 ) -> torch.Tensor:
-    """Return attention; `scale` is 1/√head_dim by default, and may have either sign."""
+    """Return attention; `scale` is 1/√head_dim by default, and may have either sign.
+
+    Under autocast `q`, `k` and `v` are converted to its dtype first, as torch's own attention does.
+    """
+    _check_shapes(q.shape, k.shape, v.shape)
+    q, k, v = (narrowed_by_autocast(x) for x in (q, k, v))
     factor = q.shape[-1] ** -0.5 if scale is None else float(scale)
     if factor <= 0:  # the kernels take the maximum before they scale, and scale −∞
         q, factor = (-q, -factor) if factor < 0 else (q * 0, 1.0)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 
 from example_kernels.softmax.reference import online_softmax, online_softmax_weighted_sum, softmax_unfused
+from example_kernels.support.autocast import widened_by_autocast
 from example_kernels.support.availability import runs_triton
 
 __all__ = ["IMPLEMENTATIONS", "online_softmax", "online_softmax_weighted_sum", "softmax"]
@@ -41,10 +42,10 @@ def softmax_compiled(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
 
 
 def softmax_triton(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
-    """Return the Triton kernels' softmax."""
+    """Return the Triton kernels' softmax; in float32 under CUDA's autocast, as torch's own."""
     from example_kernels.softmax import with_triton
 
-    return with_triton.softmax(x, dim)
+    return with_triton.softmax(widened_by_autocast(x), dim)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from example_kernels.attention import IMPLEMENTATIONS, attention, with_triton
+from example_kernels.attention import IMPLEMENTATIONS, attention, configurations, with_triton
 from example_kernels.attention.reference import (
     attention_backward_reference,
     attention_naive,
@@ -32,6 +32,12 @@ def problems(draw):
     lengths = st.integers(1, 40) | st.sampled_from([63, 64, 65, 127, 128, 129, 150])
     head_dim = draw(st.sampled_from([16, 24, 40, 64, 72, 80, 96, 128]))
     return draw(st.integers(1, 2)), group * kv_heads, kv_heads, draw(lengths), draw(lengths), head_dim
+
+
+def every_tile():
+    tables = [table for name, table in vars(configurations).items() if name.endswith(("_BITS", "_POINTER"))]
+    assert len(tables) >= 5
+    return [tiles for table in tables for tiles in table.values()]
 
 
 def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
@@ -247,6 +253,63 @@ def test_wrong_arguments_are_named(draw):
         kernel(q, q, q[:, :, :3])
     with pytest.raises(ValueError, match="batch, heads, length"):
         kernel(q[0], q[0], q[0])
+    with pytest.raises(ValueError, match="head_dim is 1 to 256, not 0"):
+        kernel(q[..., :0], q[..., :0], q[..., :0])
+    with pytest.raises(ValueError, match="batch, heads, length"):
+        kernel(q[0, 0, 0, 0], q, q)
+    with pytest.raises(ValueError, match="different devices"):
+        with_triton.attention_with_lse(q.to("meta"), q, q, False, 1.0)
+
+
+@pytest.mark.parametrize("name", ["unfused", "tiled", "triton"])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 3), (1, 3), (2, 4), (2, 0)])
+def test_heads_that_do_not_divide_are_refused(draw, name, heads, kv_heads):
+    q, k = draw((1, heads, 5, 16)), draw((1, kv_heads, 5, 16))
+    with pytest.raises(ValueError, match=f"{heads} query heads cannot share {kv_heads} key heads evenly"):
+        IMPLEMENTATIONS[name](q, k, k)
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (1, 2)])
+def test_gradients_of_some_inputs_are_those_of_all(inputs, wanted):
+    q, k, v, do = inputs((1, 2, 1, 10, 12, 16))
+    expected = with_gradients(kernel, q, k, v, do, causal=True)[1:]
+    leaves = [x.clone().requires_grad_(i in wanted) for i, x in enumerate((q, k, v))]
+    kernel(*leaves, causal=True).backward(do)
+    for i, (leaf, gradient) in enumerate(zip(leaves, expected, strict=True)):
+        assert torch.equal(leaf.grad, gradient) if i in wanted else leaf.grad is None
+
+
+@pytest.mark.parametrize("scale", [float("inf"), float("nan")])
+def test_a_scale_that_is_no_number_gives_none(inputs, scale):
+    q, k, v, _ = inputs((1, 1, 1, 5, 6, 16))
+    assert kernel(q, k, v, scale=scale).isnan().all()
+    assert attention_naive(q, k, v, scale=scale).isnan().all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_large_logits_with_a_negative_scale(inputs, causal):
+    q, k, v, _ = inputs((1, 1, 1, 40, 50, 16), scale=30.0)
+    expected = attention_naive(q.double(), k.double(), v.double(), causal=causal, scale=-3.0)
+    torch.testing.assert_close(kernel(q, k, v, causal=causal, scale=-3.0).double(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_offsets_within_a_tile_never_pass_32_bits():
+    """By arithmetic alone: rows so far apart are copied, and no result is laid out like that."""
+
+    def rows_apart(stride):
+        return torch.empty(1, 1, 128, 64, dtype=torch.float16, device="meta").as_strided(
+            (1, 1, 128, 64), (stride, stride, stride, 1)
+        )
+
+    tallest = max(max(t.queries, t.keys) for t in every_tile())
+    assert tallest <= with_triton.TALLEST_TILE
+    near, far = rows_apart(2**24 - 1), rows_apart(2**24)
+    assert with_triton.readable(near) is near
+    assert with_triton.readable(far).is_contiguous()
+    inside_out = torch.empty(2, 2**23 - 1, 1, 2, device="meta").permute(2, 1, 0, 3)
+    assert with_triton.result_like(inside_out).stride() == inside_out.stride()
+    inside_out = torch.empty(2, 2**24, 1, 2, device="meta").permute(2, 1, 0, 3)
+    assert with_triton.result_like(inside_out).is_contiguous()
 
 
 def test_second_derivative_raises(inputs):
