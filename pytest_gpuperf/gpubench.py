@@ -141,6 +141,7 @@ class GpuBench:
         self._measurer = measurer
         self._names: set[str] = set()
         self._results: dict[str, BenchResult] = {}
+        self._test_is_over = False
 
     def __call__(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         """Call `fn(*args, **kwargs)`, time it in a measuring session, and return its output."""
@@ -160,6 +161,10 @@ class GpuBench:
     def results(self) -> Mapping[str, BenchResult]:
         """The measurements of this test by name (`""` for the unnamed one)."""
         return dict(self._results)
+
+    def _end_of_test(self) -> None:
+        """Refuse calls from now on: their test has its verdict, and no other would get them."""
+        self._test_is_over = True
 
     def run(
         self,
@@ -411,6 +416,11 @@ class GpuBench:
     def _claimed(self, name: str | None, *, needed: bool = False) -> str:
         if (name is not None or needed) and (not isinstance(name, str) or not name):
             raise TypeError(f"{self._node_id}: the benchmark's name must be a non-empty text, not {name!r}")
+        if self._test_is_over:
+            raise RuntimeError(
+                f"{self._node_id}: gpubench was called after this test had ended; "
+                "each test and each function-scoped fixture has to ask for its own"
+            )
         claimed = name or ""
         if claimed in self._names:
             what = f"the name {claimed!r}" if claimed else "no name"

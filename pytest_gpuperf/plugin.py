@@ -18,6 +18,10 @@ BENCH: pytest.StashKey[Bench] = pytest.StashKey()
 PLAIN_BENCH: pytest.StashKey[Bench] = pytest.StashKey()
 REFUSAL: pytest.StashKey[str] = pytest.StashKey()
 WORKER_REFUSAL = "gpuperf_refusal"
+ASKED_FOR_LATE = (
+    "{}: gpubench was asked for while the test runs (getfixturevalue, getfixture), where no gate looks for it: "
+    "name it among the arguments of the test or of a fixture, or mark the test with pytest.mark.perf"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -118,8 +122,17 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 @pytest.fixture
-def gpubench(request: pytest.FixtureRequest) -> GpuBench:
+def gpubench(request: pytest.FixtureRequest) -> Generator[GpuBench, None, None]:
     """Call a function and return its output; with --gpuperf also time it and compare it with the stored baseline."""
+    if not is_benchmark(request.node):
+        # Nobody could have known that this test measures: neither the gate nor --gpuperf-only has counted on it.
+        pytest.fail(ASKED_FOR_LATE.format(request.node.nodeid), pytrace=False)
+    made = _gpubench_of(request)
+    yield made
+    made._end_of_test()
+
+
+def _gpubench_of(request: pytest.FixtureRequest) -> GpuBench:
     from pytest_gpuperf.gpubench import GpuBench
 
     config = request.config

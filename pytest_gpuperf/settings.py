@@ -232,6 +232,11 @@ def baseline_name(raw: object) -> str:
     return raw
 
 
+def storing_option(how: Literal["save", "extend"], name: str) -> str:
+    """Return how to spell the option that stores into baseline `name`."""
+    return f"--gpuperf-{how}-baseline" + ("" if name == DEFAULT_BASELINE else f"={name}")
+
+
 def switch(raw: object) -> bool:
     """Parse yes or no."""
     if isinstance(raw, bool):

@@ -90,7 +90,7 @@ class _Acceptance:
 
     def _reason_to_leave(self, outcome: Outcome, old: Baseline | None) -> str | None:
         if outcome.hazards:
-            return f"measured under {' and '.join(outcome.hazards)}"
+            return f"measured while {' and '.join(outcome.hazards)}"
         if not self.extend:
             return _TOO_FEW if len(outcome.runs) < _LEAST_RUNS else None
         stored = None if old is None else old.entries.get(outcome.benchmark.key)

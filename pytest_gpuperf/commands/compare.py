@@ -16,7 +16,7 @@ from pytest_gpuperf.report.accounting import Accounting
 from pytest_gpuperf.report.json import session_json
 from pytest_gpuperf.report.paragraphs import verdict_paragraph
 from pytest_gpuperf.report.summary import gpuperf_section, machine_changes
-from pytest_gpuperf.settings import PER_SESSION, STRICT_FAILURES
+from pytest_gpuperf.settings import DEFAULT_BASELINE, PER_SESSION, STRICT_FAILURES
 from pytest_gpuperf.store.schema import SessionRecord
 
 
@@ -66,7 +66,7 @@ def _lines(
     section = gpuperf_section(
         compared.outcomes,
         accounting,
-        baseline_name=a.label,
+        baseline_name=a.label.partition("@")[0] if "@" in a.label else DEFAULT_BASELINE,
         machine_changes=changes,
         notes=[f"Session shift: {compared.shift.sentence}."] if compared.shift else [],
         sort=arguments.sort or "order",

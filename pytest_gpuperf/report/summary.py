@@ -13,6 +13,7 @@ from pytest_gpuperf.report.checks import check_lines
 from pytest_gpuperf.report.launch_bound import launch_bound_lines
 from pytest_gpuperf.report.names import short_names
 from pytest_gpuperf.report.table import results_table
+from pytest_gpuperf.settings import storing_option
 
 _NAMED_PER_REASON = 3
 _EXPLAINED = 8
@@ -94,15 +95,14 @@ def _listed(names: Sequence[str]) -> str:
 
 def hints(outcomes: Sequence[Outcome], accounting: Accounting, baseline_name: str) -> list[str]:
     """What the user may want to do next."""
+    save, extend = storing_option("save", baseline_name), storing_option("extend", baseline_name)
     if not accounting.baseline and accounting.measured:
-        return [
-            f"There is no baseline {baseline_name} for these benchmarks yet: pytest --gpuperf-save-baseline saves one."
-        ]
+        return [f"There is no baseline {baseline_name} for these benchmarks yet: pytest {save} saves one."]
     lines = []
     if any(outcome.decision.provisional for outcome in outcomes):
-        lines.append("Provisional: the baseline is of one session only (--gpuperf-extend-baseline adds others).")
+        lines.append(f"Provisional: the baseline is of one session only ({extend} adds others).")
     if any(outcome.decision.verdict == "new" for outcome in outcomes):
-        lines.append("New benchmarks gate nothing until --gpuperf-save-baseline stores them.")
+        lines.append(f"New benchmarks gate nothing until {save} stores them.")
     return lines
 
 

@@ -19,7 +19,7 @@ from pytest_gpuperf.session.bench import Bench
 from pytest_gpuperf.session.failing import Fails, fails_by
 from pytest_gpuperf.session.gate import Gate
 from pytest_gpuperf.session.rounds import FreshRounds
-from pytest_gpuperf.settings import SessionSettings
+from pytest_gpuperf.settings import SessionSettings, storing_option
 from pytest_gpuperf.store import baselines
 from pytest_gpuperf.store.errors import StoreError
 from pytest_gpuperf.store.schema import Baseline
@@ -93,6 +93,7 @@ class Context:
             interleaved=self.settings.against is not None,
             paced=self.bench.machine.kind == "cpu",
             unusable=unusable,
+            save_option=storing_option("save", self.settings.baseline),
         )
 
     @functools.cached_property

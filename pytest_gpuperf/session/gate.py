@@ -36,13 +36,16 @@ class Gate:
         interleaved: bool = False,
         paced: bool = False,
         unusable: Mapping[str, str] | None = None,
+        save_option: str = "--gpuperf-save-baseline",
     ) -> None:
-        """`name` says what is compared with; `unusable`, by key, why a benchmark has no entry though it exists there.
+        """`name` says what is compared with, `save_option` how to store it; `unusable`, by key, why a benchmark
+        has no entry though it exists there.
 
         `paced` means that the clock is a CPU's pace. `interleaved` means that the baseline's runs and the new ones were
         taken in turn, in one session.
         """
         self.name = name
+        self._save_option = save_option
         self._interleaved = interleaved
         self._clock = PACE if paced else {}
         self._unusable = unusable or {}
@@ -106,7 +109,7 @@ class Gate:
             return Decision(
                 verdict="incomparable",
                 reason=f"measured differently from the baseline ({difference}); "
-                "accept the new way with --gpuperf-save-baseline",
+                f"accept the new way with {self._save_option}",
                 baseline_runs=len(entry.runs),
                 new_runs=len(runs),
                 new_mean_us=_mean_us(runs),
@@ -125,13 +128,13 @@ class Gate:
             return Decision(
                 verdict="incomparable",
                 reason=f"{self.name} was measured on {', '.join(self._other_models)}, not on this machine; "
-                "store one for it with --gpuperf-save-baseline",
+                f"store one for it with {self._save_option}",
                 new_runs=len(runs),
                 new_mean_us=_mean_us(runs),
             )
         return Decision(
             verdict="new",
-            reason=f"not in {self.name}" + ("" if self._interleaved else "; store it with --gpuperf-save-baseline"),
+            reason=f"not in {self.name}" + ("" if self._interleaved else f"; store it with {self._save_option}"),
             new_runs=len(runs),
             new_mean_us=_mean_us(runs),
         )

@@ -75,7 +75,7 @@ class Storing:
         if finding.failed_checks:
             return "did not pass its checks"
         if finding.hazards and not self._settings.force:
-            return f"measured under {' and '.join(finding.hazards)}; --gpuperf-force stores it all the same"
+            return f"measured while {' and '.join(finding.hazards)}; --gpuperf-force stores it all the same"
         verdict = finding.outcome.decision.verdict
         if self._settings.extend_baseline is not None:
             entry = self._context.gate.entry(finding.outcome.benchmark)

@@ -17,6 +17,8 @@ def test_absent(suite, told) -> None:
     assert result.ret == 0
     assert "There is no baseline main for these benchmarks yet: pytest --gpuperf-save-baseline" in told(result)
     result.stdout.fnmatch_lines(["1 measured = 0 in the baseline + 1 new"])
+    assert "no baseline nightly" in told(nightly := suite.gate("--gpuperf-baseline=nightly", OTHER))
+    assert "pytest --gpuperf-save-baseline=nightly saves one" in told(nightly)
     strict, junit = suite.junit("--gpuperf-strict", OTHER)
     assert strict.ret == 1
     assert junit.get("failures") == "1"

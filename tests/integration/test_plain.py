@@ -179,6 +179,52 @@ def test_coroutines_and_generators_are_refused(suite, arguments: tuple[str, ...]
     )
 
 
+LATE = """
+import pytest
+
+KEPT = []
+
+
+@pytest.fixture
+def bench_of(request):
+    return request.getfixturevalue("gpubench")
+
+
+def test_late(bench_of, work):
+    bench_of(work, "late")
+
+
+@pytest.mark.perf
+def test_late_but_marked(bench_of, work):
+    bench_of(work, "marked")
+
+
+def test_keeps(gpubench, work):
+    KEPT.append(gpubench)
+    gpubench(work, "kept")
+
+
+def test_uses_what_another_test_kept(work):
+    KEPT[0].run(work, ("stolen",), name="stolen")
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("--gpuperf", "--gpuperf-json=out.json")])
+def test_no_call_is_lost_that_no_gate_would_see(suite, told, arguments: tuple[str, ...]) -> None:
+    suite.write("test_late.py", LATE)
+    suite.write("text.txt", '>>> getfixture("gpubench")(len, "a")\n1\n')
+    result = suite.run("test_late.py", "text.txt", *arguments)
+    result.assert_outcomes(passed=2, failed=2, errors=1)
+    assert "test_late.py::test_late: gpubench was asked for while the test runs" in told(result)
+    assert "text.txt::text.txt: gpubench was asked for while the test runs" in told(result)
+    assert "test_late.py::test_keeps: gpubench was called after this test had ended" in told(result)
+    if arguments:
+        assert set(suite.verdicts_in("out.json")) == {
+            "test_late.py::test_late_but_marked",
+            "test_late.py::test_keeps",
+        }
+
+
 def test_the_device_is_known_in_both_kinds_of_session(suite) -> None:
     suite.write(
         "test_device.py",

@@ -135,6 +135,7 @@ def test_what_was_measured_under_a_hazard_is_not_stored(new_suite, told, hazard:
     new_suite.add("test_suite.py", MENDED)
     result = new_suite.run("--gpuperf-save-baseline", "--gpuperf-runs=2", OTHER)
     assert result.ret == 0
+    assert "Not stored (measured while " in told(result)
     assert "--gpuperf-force stores it all the same" in told(result)
     assert not new_suite.baseline_file().exists()
     assert new_suite.run("--gpuperf-save-baseline", "--gpuperf-runs=2", "--gpuperf-force", OTHER).ret == 0

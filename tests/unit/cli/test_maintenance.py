@@ -79,7 +79,7 @@ class TestAccept:
         sessions.save(stored, KEY, msgspec.structs.replace(record, info=info, outcomes=tuple(outcomes)))
         code, _, err = gpuperf("accept", "latest")
         assert code == 2
-        assert "measured under a debugger is attached" in err
+        assert "measured while a debugger is attached" in err
 
     def test_another_name(self, gpuperf: Callable, stored: Storage) -> None:
         assert gpuperf("accept", "ef34ab", "--baseline", "release").code == 0

@@ -61,7 +61,10 @@ New benchmarks gate nothing until --gpuperf-save-baseline stores them.
 def test_without_a_baseline_it_says_how_to_get_one(make_outcome: MakeOutcome) -> None:
     outcomes = [make_outcome(verdict="new")]
     assert hints(outcomes, _accounted(outcomes), "nightly") == [
-        "There is no baseline nightly for these benchmarks yet: pytest --gpuperf-save-baseline saves one."
+        "There is no baseline nightly for these benchmarks yet: pytest --gpuperf-save-baseline=nightly saves one."
+    ]
+    assert hints(outcomes, _accounted(outcomes), "main") == [
+        "There is no baseline main for these benchmarks yet: pytest --gpuperf-save-baseline saves one."
     ]
 
 

@@ -58,6 +58,8 @@ def test_the_verdict_on_all_runs(make_gate, make_run, us: float, verdict: str) -
 def test_verdicts_without_a_comparison(make_gate, make_run) -> None:
     runs = [make_run()]
     new = make_gate().decide(UNKNOWN, IDENTITY, runs, SETTINGS)
+    elsewhere = make_gate(save_option="--gpuperf-save-baseline=v1").decide(UNKNOWN, IDENTITY, runs, SETTINGS)
+    assert elsewhere.reason.endswith("; store it with --gpuperf-save-baseline=v1")
     assert (new.verdict, new.reason) == ("new", "not in baseline main; store it with --gpuperf-save-baseline")
     moved = make_gate(baseline=None, other_models=["NVIDIA-A100"]).decide(KNOWN, IDENTITY, runs, SETTINGS)
     assert moved.verdict == "incomparable"
