@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_gpuperf.store.files import write_text_whole
+
 FINE = 0
 VERDICT_FAILS = 1
 UNUSABLE = 2
@@ -28,7 +30,7 @@ def written_json(text: str, path: str) -> str:
     if path == "-":
         return text.rstrip("\n")
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        write_text_whole(Path(path), text)
     except OSError as error:
         raise CommandError(f"--json {path}: cannot be written ({error.strerror})") from error
     return ""

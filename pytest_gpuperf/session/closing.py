@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -25,6 +26,7 @@ from pytest_gpuperf.session.selection import session_account, sort_unmeasured
 from pytest_gpuperf.session.storing import Storing, session_info, storable_verdicts
 from pytest_gpuperf.session.testing import Held
 from pytest_gpuperf.store.errors import StoreError
+from pytest_gpuperf.store.files import write_text_whole
 from pytest_gpuperf.store.schema import Entry, SessionRecord
 from pytest_gpuperf.store.sessions import save as save_session
 
@@ -39,6 +41,8 @@ class Closed:
     outcomes: list[Outcome]
     accounting: Accounting
     notes: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """What could not be written: the session ends in a usage error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Closing:
         self._ledger = ledger
         self._selection = selection
         self._notes: list[str] = []
+        self._errors: list[str] = []
 
     @property
     def nothing_ran(self) -> bool:
@@ -86,7 +91,7 @@ class Closing:
         self._keep(outcomes, missing.accounting, stopped=stopped)
         for outcome in outcomes:
             self._config.hook.pytest_gpuperf_benchmark_finished(config=self._config, outcome=outcome)
-        return Closed(self._context.bench.machine, outcomes, missing.accounting, self._notes)
+        return Closed(self._context.bench.machine, outcomes, missing.accounting, self._notes, self._errors)
 
     def _take_last_runs(self) -> None:
         if self._settings.against is not None:
@@ -223,11 +228,20 @@ class Closing:
         if self._settings.stored_name is not None and stopped:
             self._notes.append("The session stopped early: nothing was stored in the baseline.")
         elif self._settings.stored_name is not None:
-            self._notes += Storing(self._context, record.info).store(self._ledger.findings)
+            with self._told_at_the_end():
+                self._notes += Storing(self._context, record.info).store(self._ledger.findings)
         if (path := self._context.json_path) is not None:
-            with json_errors(path):
+            with self._told_at_the_end(), json_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(session_json(record), encoding="utf-8")
+                write_text_whole(path, session_json(record))
+
+    @contextlib.contextmanager
+    def _told_at_the_end(self) -> Iterator[None]:
+        """Let what cannot be written cost neither what else is to be written nor the table."""
+        try:
+            yield
+        except pytest.UsageError as error:
+            self._errors.append(str(error))
 
     def _keep_record(self, record: SessionRecord) -> None:
         if not record.outcomes:

@@ -162,6 +162,8 @@ class Tells:
         held = self._held()
         self._abandoned = len(held)  # unless they are reported below, before anything interrupts
         self._closed = self._closing.close(held, stopped=stopped)
+        if self._closed.errors:
+            raise pytest.UsageError("\n".join(self._closed.errors))
 
     def _held(self) -> list[Held]:
         return [] if self._tests is None else self._tests.take_held()

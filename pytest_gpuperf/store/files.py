@@ -62,6 +62,23 @@ def remove_file(path: Path) -> None:
         raise _unwritable(path, error) from error
 
 
+def write_text_whole(path: Path, text: str) -> None:
+    """Write or replace a file that is the user's own, as a whole; pipes and terminals get it as it comes.
+
+    Follows symbolic links, keeps the mode. Raises OSError, and leaves what was there.
+    """
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        _write_synced(temporary, text.encode(), stat.S_IMODE(target.stat().st_mode) if target.exists() else None)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def locked(path: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
     """Hold the file's lock, across processes, creating the folder where needed.

@@ -138,8 +138,10 @@ def test_storage_that_breaks_in_the_middle_of_saving(suite) -> None:
         "\ndef pytest_runtest_logfinish(nodeid):\n"
         "    (HERE / '.gpuperf' / 'baselines' / 'Fake-GPU' / 'main.json').chmod(0o444)\n",
     )
-    result = suite.run(OTHER, "--gpuperf-save-baseline", "--gpuperf-runs=1")
+    result = suite.run(OTHER, "--gpuperf-save-baseline", "--gpuperf-runs=1", "--gpuperf-json=out.json")
     assert result.ret == 4
+    result.stdout.fnmatch_lines(["test_other * us *", "1 measured *"])
+    assert len(suite.json("out.json")["outcomes"]) == 1
     assert "marked read-only" in "".join(result.errlines + result.outlines)
     assert suite.baseline_file().read_bytes() == before
 

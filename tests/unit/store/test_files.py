@@ -214,3 +214,37 @@ def test_a_reader_never_sees_half_a_file(file: Path) -> None:
     writer.join(timeout=60)
     assert seen <= set(contents)
     assert seen
+
+
+def test_a_users_own_file_is_replaced_as_a_whole(file: Path) -> None:
+    file.chmod(0o640)
+    link = file.with_name("link")
+    link.symlink_to("main.json")
+    files.write_text_whole(link, "né")
+    assert file.read_text(encoding="utf-8") == "né"
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+    assert _members(file.parent) == ["link", "main.json"]
+
+
+def test_a_users_own_file_is_left_alone_where_the_disk_is_full(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_text_whole(file, "new")
+    assert file.read_bytes() == b"old"
+    assert _members(file.parent) == ["main.json"]
+
+
+def test_a_pipe_gets_the_text_as_it_comes(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    files.write_text_whole(pipe, "text")
+    reader.join()
+    assert got == ["text"]
+    assert _members(tmp_path) == ["pipe"]
