@@ -126,11 +126,11 @@ def replay_suite(
     held_to = {op: msgspec.structs.replace(policies[op], **counts) for op in suite}
     replays: dict[str, list[Replay]] = {op: [] for op in suite}
     for number, (baseline, session) in enumerate(deal.positions(_available(suite, deal))):
-        stored = {op: [suite[op][i] for i in baseline] for op in benchmarks}
-        prior = suite_prior(stored.values())
+        stored = {op: [suite[op][i] for i in baseline] for op in {*benchmarks, *bases.values()}}
+        prior = suite_prior(stored[op] for op in benchmarks)
         for op, runs in suite.items():
             case = Case(stored[bases.get(op, op)], [runs[i] for i in session], held_to[op], prior)
-            replays[op].append(case.replay(seek=number < deal.visible_comparisons and op in stored))
+            replays[op].append(case.replay(seek=number < deal.visible_comparisons and op not in bases))
     return replays
 
 

@@ -18,8 +18,11 @@ from pytest_gpuperf.measure.samples import RunRecord
 PRIOR_SENSITIVITY = 0.5
 """What is believed of a sensitivity before any data: anywhere in 0…1 (the uniform's mean and standard deviation)."""
 PRIOR_STANDARD_ERROR = 1 / math.sqrt(12)
-SMALLEST_STANDARD_ERROR = 0.05
-"""The adjustment is a straight line through something that is not quite one: a sensitivity is never known better."""
+LARGEST_SENSITIVITY = 1.25
+"""Above 1, because a clock that is metered before a trial may fall during it (1.15 was met, with an error of 0.02)."""
+EXTRAPOLATION_ERROR = 0.05
+"""The adjustment is a straight line through something that is not quite one: beyond the clocks that the baseline has
+met, a sensitivity is not known better. Within them, what the line leaves out is in the spread between runs."""
 SMALLEST_MOMENT = 1e-10
 """Mean square of log clock below which a clock did not move (0.001 %)."""
 
@@ -29,11 +32,19 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockModel:
-    """A benchmark's clock sensitivity with its standard error, and the baseline's mean log clock."""
+    """A benchmark's clock sensitivity with its standard error, and the baseline's log clock: its mean over runs, and
+    their standard deviation."""
 
     sensitivity: float
     standard_error: float
     reference_log_ghz: float
+    reach_log_ghz: float
+
+    def variance_at(self, log_ghz: float, least_error: float = 0.0) -> float:
+        """Return the adjustment's variance at a mean log clock; `least_error` is the sensitivity's least error."""
+        moved = log_ghz - self.reference_log_ghz
+        beyond = max(0.0, abs(moved) - self.reach_log_ghz)
+        return (max(self.standard_error, least_error) * moved) ** 2 + (EXTRAPOLATION_ERROR * beyond) ** 2
 
 
 def clock_points(run: RunRecord) -> Points:
@@ -57,10 +68,12 @@ def clock_model(baseline: Sequence[Points]) -> ClockModel | None:
         return None
     slope, error = _jackknifed_slope(_undisturbed(baseline))
     sensitivity, standard_error = _weigh(-slope, error)
+    clocks = [mean_log_clock(points) for points in baseline]
     return ClockModel(
-        sensitivity=min(1.0, max(0.0, sensitivity)),
-        standard_error=max(standard_error, SMALLEST_STANDARD_ERROR),
-        reference_log_ghz=mean([mean_log_clock(points) for points in baseline]),
+        sensitivity=_possible(sensitivity),
+        standard_error=standard_error,
+        reference_log_ghz=mean(clocks),
+        reach_log_ghz=math.sqrt(variance(clocks)),
     )
 
 
@@ -90,13 +103,17 @@ def mean_log_clock(points: Points) -> float:
     return mean([clock for _, clock in points])
 
 
+def _possible(sensitivity: float) -> float:
+    return min(LARGEST_SENSITIVITY, max(0.0, sensitivity))
+
+
 def _undisturbed(runs: Sequence[Points]) -> list[Points]:
     """Return the runs without batches that lie far from the others at their clock, as a disturbed run's do.
 
     Far from a first, resistant line: the median of the slopes between runs, weighted by how far their clocks are apart
     (Theil 1950, Sen 1968, with the weights of Jaeckel 1972), clipped to what a sensitivity can be.
     """
-    sensitivity = min(1.0, max(0.0, -_resistant_slope(runs)))
+    sensitivity = _possible(-_resistant_slope(runs))
     residuals = sorted(time + sensitivity * clock for points in runs for time, clock in points)
     low, high = outer_fences(residuals)
     return [[(t, f) for t, f in points if low <= t + sensitivity * f <= high] for points in runs]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuperf.measure.samples import RunRecord, Trials
-from pytest_gpuperf.measure.summary import summarise
+from pytest_gpuperf.measure.summary import LONGEST_TRIAL_US, summarise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,25 +31,36 @@ class RecordingError(ValueError):
 
 
 def load_recording(path: str | Path, *, method: str | None = None) -> dict[str, dict[str, list[RunRecord]]]:
-    """Return the run records of a recording by method, then by operation; RecordingError where there are none."""
+    """Return the run records of a recording by method, then by operation; RecordingError where there are none.
+
+    Other keys are not read. Pickled arrays are refused, never unpickled. Runs without a usable trial (as where runs
+    that failed were filled with NaN) are left out.
+    """
     import zipfile
 
     import numpy as np
 
     try:
-        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        with Path(path).open("rb") as stream:
+            if stream.read(2) != b"PK":
+                raise RecordingError(f"{path}: not a readable .npz recording (it is no zip archive of arrays)")
+            stream.seek(0)
+            file = np.load(stream, allow_pickle=False)
+            names = {key: _names(key, file.files) for key in file.files}
+            wanted = {key: pair for key, pair in names.items() if pair is not None and method in (None, pair[1])}
+            keys = [name for key in wanted for name in (key, key + CLOCK_SUFFIX) if name in names]
+            arrays = {key: file[key] for key in keys}
+    except RecordingError:
+        raise
+    except (OSError, ValueError, EOFError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
         raise RecordingError(f"{path}: not a readable .npz recording ({error})") from error
+    if not wanted:
+        known = sorted({pair[1] for pair in names.values() if pair is not None})
+        missing = "operation__method" if method is None else f"operation__{method}"
+        raise RecordingError(f"{path}: no key is named {missing}; its methods are {', '.join(known) or 'none'}")
     methods: dict[str, dict[str, list[RunRecord]]] = {}
-    for key in arrays:
-        op, separator, name = key.rpartition("__")
-        if separator and not name.endswith(CLOCK_SUFFIX) and method in (None, name):
-            methods.setdefault(name, {})[op] = _runs(key, arrays)
-    if not methods:
-        known = sorted({key.rpartition("__")[2] for key in arrays if "__" in key and not key.endswith(CLOCK_SUFFIX)})
-        wanted = "operation__method" if method is None else f"operation__{method}"
-        raise RecordingError(f"{path}: no key is named {wanted}; its methods are {', '.join(known) or 'none'}")
+    for key, (op, name) in wanted.items():
+        methods.setdefault(name, {})[op] = _runs(key, arrays)
     return methods
 
 
@@ -59,13 +70,40 @@ def base_of(op: str, suite: Suite) -> str | None:
     return match["op"] if match and match["op"] in suite else None
 
 
+def _names(key: str, keys: Sequence[str]) -> tuple[str, str] | None:
+    """Return (operation, method) of a key; None for a clock, and for what is no sample."""
+    op, _, method = key.rpartition("__")
+    if not op or not method:
+        return None
+    is_metered = key + CLOCK_SUFFIX in keys
+    return None if key.endswith(CLOCK_SUFFIX) and not is_metered else (op, method)
+
+
 def _runs(key: str, arrays: Mapping[str, NDArray[Any]]) -> list[RunRecord]:
-    times, clocks = arrays[key], arrays.get(key + CLOCK_SUFFIX)
+    times = _numbers(key, arrays[key])
+    clocks = _numbers(key + CLOCK_SUFFIX, arrays[key + CLOCK_SUFFIX]) if key + CLOCK_SUFFIX in arrays else None
     if times.ndim != 2 or (clocks is not None and clocks.shape != times.shape):
         raise RecordingError(f"{key}: expected an array of runs × trials (and clocks of the same shape)")
     batches = tuple(i // BATCH_TRIALS for i in range(times.shape[1]))
-    rows = [()] * len(times) if clocks is None else [tuple(row) for row in clocks.astype(float).tolist()]
+    used = [i for i, row in enumerate(times) if ((row > 0) & (row <= LONGEST_TRIAL_US)).any()]
+    if not used:
+        raise RecordingError(f"{key}: no run has a positive, finite time")
     return [
-        summarise(Trials(times_us=tuple(row), batch_indices=batches, clocks_ghz=ghz))
-        for row, ghz in zip(times.astype(float).tolist(), rows, strict=True)
+        summarise(
+            Trials(
+                times_us=tuple(times[i].tolist()),
+                batch_indices=batches,
+                clocks_ghz=() if clocks is None else tuple(clocks[i].tolist()),
+            )
+        )
+        for i in used
     ]
+
+
+def _numbers(key: str, array: object) -> NDArray[Any]:
+    """Return an array as double precision; RecordingError where it holds anything but real numbers."""
+    import numpy as np
+
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        raise RecordingError(f"{key}: expected real numbers")
+    return array.astype(float)

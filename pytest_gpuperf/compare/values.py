@@ -45,13 +45,12 @@ def adjusted_arms(
     model = clock_model(old)
     if model is None or not all(new):
         return raw_arms(baseline, runs, shift)
-    moved = mean([mean_log_clock(points) for points in new]) - model.reference_log_ghz
     return Arms(
         baseline=[adjusted(run, model) for run in baseline],
         new=[adjusted(run, model) - shift for run in runs],
         baseline_sessions=[run.session for run in baseline],
         new_sessions=[run.session for run in runs],
-        clock_variance=(max(model.standard_error, clock_error) * moved) ** 2,
+        clock_variance=model.variance_at(mean([mean_log_clock(points) for points in new]), clock_error),
         sensitivity=model.sensitivity,
         tick_variance=_tick_variance(baseline),
     )

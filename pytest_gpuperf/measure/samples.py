@@ -47,7 +47,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     clock_ghz: float | None = None
     """Geometric mean of the trials' SM clocks; None where the clock was not metered."""
     batches: tuple[tuple[float, float], ...] = ()
-    """(log median time, log mean clock in GHz) of each batch, from which the clock sensitivity is estimated.
+    """(log median time, midmean of log clock in GHz) of each batch, from which the clock sensitivity is estimated.
 
     Empty where the run was one batch: its point is the run's own (`log_median`, the log of `clock_ghz`).
     """

@@ -19,7 +19,10 @@ SENSITIVITY_NODES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class _Sound:
-    """The trials that can be used: positive, finite times, with their batch and clock."""
+    """The trials that can be used: positive, finite times, with their batch and clock.
+
+    Where most trials have a positive, finite clock, those without are left out; else all are taken as not metered.
+    """
 
     times_us: list[float]
     batches: list[int]
@@ -38,7 +41,8 @@ def summarise(
 ) -> RunRecord:
     """Summarise one run's trials.
 
-    Times that are not positive and finite are left out and noted; `ValueError` where none is left.
+    Times that are not positive and finite are left out and noted, and so are those without a clock where most have
+    one; `ValueError` where none is left.
     `host_us` defaults to the median of the trials' own host times.
     """
     sound = _sound_trials(trials)
@@ -48,6 +52,7 @@ def summarise(
     autocorrelation = lag1_autocorrelation(times)
     effective = effective_trials(len(times), autocorrelation)
     left_out = len(trials.times_us) - len(times)
+    lacked = "time and clock" if sound.clocks_ghz else "time"
     return RunRecord(
         session=session,
         trials=len(times),
@@ -68,7 +73,7 @@ def summarise(
         peak_memory_bytes=peak_memory_bytes,
         kernels=kernels,
         device=DeviceState() if device is None else device,
-        notes=(*notes, f"{left_out} trials without a positive, finite time were left out") if left_out else notes,
+        notes=(*notes, f"{left_out} trials without a positive, finite {lacked} were left out") if left_out else notes,
     )
 
 
@@ -142,13 +147,15 @@ def _sound_trials(trials: Trials) -> _Sound:
     keep = [i for i, time in enumerate(trials.times_us) if 0.0 < time <= LONGEST_TRIAL_US]
     if not keep:
         raise ValueError("no trial has a positive, finite time: there is nothing to summarise")
-    clocks = trials.clocks_ghz
-    metered = len(clocks) == len(trials.times_us) and all(0.0 < clocks[i] < math.inf for i in keep)
+    clocks = trials.clocks_ghz if len(trials.clocks_ghz) == len(trials.times_us) else ()
+    metered = [i for i in keep if clocks and 0.0 < clocks[i] < math.inf]
+    if 2 * len(metered) <= len(keep):
+        clocks, metered = (), keep
     indices = trials.batch_indices if len(trials.batch_indices) == len(trials.times_us) else [0] * len(trials.times_us)
     return _Sound(
-        times_us=[trials.times_us[i] for i in keep],
-        batches=[indices[i] for i in keep],
-        clocks_ghz=[clocks[i] for i in keep] if metered else [],
+        times_us=[trials.times_us[i] for i in metered],
+        batches=[indices[i] for i in metered],
+        clocks_ghz=[clocks[i] for i in metered] if clocks else [],
     )
 
 
@@ -163,9 +170,10 @@ def _locations(sound: _Sound) -> tuple[float, ...]:
 
 
 def _batch_points(sound: _Sound) -> tuple[tuple[float, float], ...]:
-    """Return (log median time, log mean clock) of each batch, in the order taken.
+    """Return (log median time, interquartile mean of the log clock) of each batch, in the order taken.
 
-    Empty for a single batch: its point is the run's own, and a thousand benchmarks would store it twice.
+    Neither follows a few readings that are far off. Empty for a single batch: its point is the run's own, and a
+    thousand benchmarks would store it twice.
     """
     grouped: dict[int, tuple[list[float], list[float]]] = {}
     for batch, time, clock in zip(sound.batches, sound.times_us, sound.clocks_ghz, strict=True):
@@ -175,7 +183,7 @@ def _batch_points(sound: _Sound) -> tuple[tuple[float, float], ...]:
     if len(grouped) == 1:
         return ()
     return tuple(
-        (math.log(quantile(sorted(times), 0.5)), math.log(_geometric_mean(clocks)))
+        (math.log(quantile(sorted(times), 0.5)), interquartile_mean([math.log(clock) for clock in clocks]))
         for times, clocks in grouped.values()
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,8 +62,17 @@ def test_too_few_runs_say_how_many_it_takes(suite: dict) -> None:
 
 
 def test_slowdowns_are_known_by_name() -> None:
-    suite = dict.fromkeys(["gelu", "gelu_p2", "gelu_p1.5", "lone_p5", "gelu_plain"], ())
-    assert [base_of(op, suite) for op in suite] == [None, "gelu", "gelu", None, None]
+    names = ["gelu", "gelu_p2", "gelu_p1.5", "lone_p5", "gelu_plain", "gelu_p2_64m", "gelu_p2_64m_p5"]
+    suite = dict.fromkeys(names, ())
+    assert [base_of(op, suite) for op in suite] == [None, "gelu", "gelu", None, None, None, "gelu_p2_64m"]
+
+
+def test_a_slowdown_of_a_slowdown_is_held_to_that(runs: Callable) -> None:
+    noise = np.random.default_rng(2).normal(0, 0.003, (3, 20))
+    suite = {"op": runs(noise[0]), "op_p5": runs(noise[1] + 0.05), "op_p5_p10": runs(noise[2] + 0.15)}
+    rows = {row.op: row for row in audit_suite(suite, Deal(comparisons=5, visible_comparisons=1))}
+    assert rows["op_p5_p10"].true_ratio == pytest.approx(math.exp(0.10), abs=0.003)
+    assert rows["op_p5_p10"].detection_rate == 1.0
 
 
 @pytest.fixture
@@ -114,3 +125,69 @@ def test_arrays_of_another_shape_are_refused_by_key(tmp_path: Path, arrays: dict
     np.savez(tmp_path / "file.npz", **arrays)
     with pytest.raises(RecordingError, match="op__m: expected an array of runs × trials"):
         load_recording(tmp_path / "file.npz")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.array([["a"] * 5] * 4), np.ones((4, 5)) > 0, np.ones((4, 5)) + 1j, np.zeros((4, 5), "m8[us]"), np.array("x")],
+    ids=["text", "yes and no", "complex", "spans", "a word"],
+)
+def test_what_are_no_numbers_is_refused_by_key(tmp_path: Path, array: np.ndarray) -> None:
+    np.savez(tmp_path / "file.npz", op__m=array)
+    with pytest.raises(RecordingError, match="op__m: expected real numbers"):
+        load_recording(tmp_path / "file.npz")
+
+
+@pytest.mark.parametrize("times", [np.zeros((4, 0)), np.zeros((0, 4)), -np.ones((4, 5)), np.full((4, 5), np.nan)])
+def test_no_usable_time_is_refused_by_key(tmp_path: Path, times: np.ndarray) -> None:
+    np.savez(tmp_path / "file.npz", op__m=times)
+    with pytest.raises(RecordingError, match="op__m: no run has a positive, finite time"):
+        load_recording(tmp_path / "file.npz")
+
+
+def test_runs_that_were_filled_up_are_left_out(tmp_path: Path) -> None:
+    times, clocks = np.full((4, 5), 7.0), np.full((4, 5), 1.5)
+    times[1], times[3, 2], clocks[1], clocks[2] = np.nan, -1.0, np.nan, 1.8
+    np.savez(tmp_path / "file.npz", op__m=times, op__m_ghz=clocks)
+    read = load_recording(tmp_path / "file.npz")["m"]["op"]
+    assert [run.trials for run in read] == [5, 5, 4]
+    assert [run.clock_ghz for run in read] == pytest.approx([1.5, 1.8, 1.5])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.int32, np.uint8, np.longdouble, ">f4"])
+def test_any_kind_of_number_will_do(tmp_path: Path, kind: object) -> None:
+    np.savez(tmp_path / "file.npz", op__m=np.full((4, 5), 7).astype(kind))
+    assert [run.mean_us for run in load_recording(tmp_path / "file.npz")["m"]["op"]] == [7.0] * 4
+
+
+def test_a_methods_name_may_end_like_a_clock(tmp_path: Path) -> None:
+    times, clocks = np.full((4, 5), 7.0), np.full((4, 5), 1.5)
+    np.savez(tmp_path / "file.npz", op__at_ghz=times, op__at_ghz_ghz=clocks, op__m=times, lone__m_ghz=clocks)
+    methods = load_recording(tmp_path / "file.npz")
+    assert {name: list(suite) for name, suite in methods.items()} == {"at_ghz": ["op"], "m": ["op"]}
+    assert methods["at_ghz"]["op"][0].clock_ghz == pytest.approx(1.5)
+
+
+def test_keys_that_name_no_operation_or_no_method_are_no_samples(tmp_path: Path) -> None:
+    np.savez(tmp_path / "file.npz", __m=np.ones((4, 5)), op__=np.ones((4, 5)), op=np.ones((4, 5)))
+    with pytest.raises(RecordingError, match="its methods are none"):
+        load_recording(tmp_path / "file.npz")
+
+
+class Hostile:
+    def __reduce__(self) -> tuple:
+        return os.mkdir, ("unpickled",)
+
+
+def test_pickles_are_refused_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    hostile = np.array([[Hostile()] * 5] * 4, dtype=object)
+    np.savez("file.npz", op__m=hostile)
+    with pytest.raises(RecordingError, match="not a readable"):
+        load_recording("file.npz")
+    np.savez("file.npz", op__m=np.ones((4, 5)), about=hostile)
+    assert list(load_recording("file.npz")) == ["m"]
+    np.save("single.npy", hostile)
+    with pytest.raises(RecordingError, match="no zip archive"):
+        load_recording("single.npy")
+    assert not (tmp_path / "unpickled").exists()

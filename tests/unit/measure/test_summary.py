@@ -93,6 +93,24 @@ def test_a_single_batch_is_the_runs_own_point_and_not_kept_twice() -> None:
     assert clock_points(record) == [(pytest.approx(math.log(3.0)), pytest.approx(math.log(3.0) / 3))]
 
 
+def test_a_few_trials_without_a_clock_are_left_out() -> None:
+    times, clocks = [100.0] * 9 + [300.0], [1.5] * 9 + [math.nan]
+    record = summarise(trials(times, clocks_ghz=tuple(clocks)))
+    assert (record.trials, record.mean_us, record.clock_ghz) == (9, 100.0, pytest.approx(1.5))
+    assert record.notes == ("1 trials without a positive, finite time and clock were left out",)
+
+
+def test_a_misread_clock_does_not_move_its_batch() -> None:
+    record = summarise(
+        Trials(
+            times_us=(5.0,) * 16,
+            batch_indices=(0,) * 8 + (1,) * 8,
+            clocks_ghz=(1.5,) * 7 + (15.0,) + (1.8,) * 7 + (0.18,),
+        )
+    )
+    assert [clock for _, clock in record.batches] == pytest.approx([math.log(1.5), math.log(1.8)])
+
+
 def test_without_a_clock_no_batches_are_kept() -> None:
     assert summarise(trials([1.0, 2.0])).batches == ()
 
