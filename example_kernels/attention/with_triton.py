@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import torch
@@ -19,8 +20,13 @@ from example_kernels.support.availability import check_triton_device
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAXIMUM_HEAD_DIM = 256
 ROW_PADDING = 128
+ROWS_A_PROGRAM = 32
 COHORT_BYTES = 24 * 2**20
 ALIGNMENT_BYTES = 16
+GRID_ELEMENTS = 16
+"""Triton specialises kernels on what 16 divides."""
+WIDEST_OFF_THE_GRID = 128
+"""At wider heads addresses of results that are off the grid would not fit the registers."""
 TALLEST_TILE = 128
 """Rows of the tallest tile of any configuration: offsets within a tile are counted in 32 bits."""
 
@@ -90,6 +96,29 @@ def _aligned(x: torch.Tensor) -> bool:
     return x.numel() > 0 and whole and x.data_ptr() % ALIGNMENT_BYTES == 0 and row_bytes % ALIGNMENT_BYTES == 0
 
 
+def lie_well(*tensors: torch.Tensor) -> bool:
+    """Whether the kernels work on these where they lie, with every address in registers: what the compile gate asserts.
+
+    Either the copy engine reads and writes them, or Triton knows that their rows begin on a grid of 16 elements.
+    """
+    described = can_describe(*tensors) and tensors[0].shape[3] <= WIDEST_OFF_THE_GRID
+    return described or all(_on_grid(x) for x in tensors)
+
+
+def _on_grid(x: torch.Tensor) -> bool:
+    sizes = (*_strides(x), x.shape[3])
+    return x.data_ptr() % ALIGNMENT_BYTES == 0 and all(size % GRID_ELEMENTS == 0 for size in sizes)
+
+
+def on_grid(x: torch.Tensor) -> torch.Tensor:
+    """Return a contiguous copy whose rows are rounded up to 16 elements by zeros, which no product or sum sees."""
+    head_dim = x.shape[3]
+    copy = x.new_empty((*x.shape[:3], triton.cdiv(head_dim, GRID_ELEMENTS) * GRID_ELEMENTS))
+    copy[..., :head_dim] = x
+    copy[..., head_dim:] = 0
+    return copy
+
+
 def describe(x: torch.Tensor, rows: int, width: int) -> TensorDescriptor:
     """Return a descriptor of `x` in tiles of `rows` rows of one head."""
     strides = [stride if size > 1 else x.shape[3] for size, stride in zip(x.shape, x.stride(), strict=True)]
@@ -112,7 +141,8 @@ def _precision(x: torch.Tensor) -> str:
 
 
 def _strides(x: torch.Tensor) -> tuple[int, ...]:
-    return x.stride()[:3]
+    """Return the strides of batch, head and length; that of a dimension of one counts for nothing."""
+    return tuple(stride if size > 1 else 0 for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True))
 
 
 def launch_forward(
@@ -133,7 +163,7 @@ def launch_forward(
     if tiles is None and described and can_describe(o) and on_hopper.takes_forward(q, k):
         on_hopper.launch_forward(q, k, v, o, lse, causal, scale, cohort)
         return
-    tiles = tiles or forward_tiles(width, q.element_size())
+    tiles = tiles or forward_tiles(width, q.element_size(), described)
     sources = (q, k, v)
     if described:
         sources = (describe(q, tiles.queries, width), describe(k, tiles.keys, width), describe(v, tiles.keys, width))
@@ -156,11 +186,11 @@ def launch_rows(
     padded = triton.cdiv(queries, ROW_PADDING) * ROW_PADDING
     delta = torch.empty((batch * heads, padded), device=o.device, dtype=torch.float32)
     lse_log2 = torch.empty_like(delta)
-    width, rows = head_width(head_dim), 32
-    rows_kernel[(padded // rows * batch * heads,)](
+    width = head_width(head_dim)
+    rows_kernel[(padded // ROWS_A_PROGRAM * batch * heads,)](
         o, do, lse, lse if dlse is None else dlse, delta, lse_log2,
         _strides(o), _strides(do), heads, queries, head_dim, padded,
-        HAS_DLSE=dlse is not None, QUERIES=rows, WIDTH=width, num_warps=4,
+        HAS_DLSE=dlse is not None, QUERIES=ROWS_A_PROGRAM, WIDTH=width, num_warps=4,
     )  # fmt: skip
     return delta, lse_log2
 
@@ -250,8 +280,22 @@ def attention_with_lse(
     lse = torch.empty(q.shape[:3], device=q.device, dtype=torch.float32)
     if q.numel() > 0:
         with torch.cuda.device_of(q):
-            launch_forward(readable(q), readable(k), readable(v), o, lse, causal, scale)
+            _forward(q, k, v, o, lse, causal, scale)
     return o, lse
+
+
+def _forward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, causal: bool, scale: float
+) -> None:
+    """Launch on the tensors where they lie, or else on copies."""
+    q, k, v = (readable(x) for x in (q, k, v))
+    if lie_well(q, k, v, o):
+        launch_forward(q, k, v, o, lse, causal, scale)
+        return
+    q, k, v = (on_grid(x) for x in (q, k, v))
+    wide = torch.empty_like(q)
+    launch_forward(q, k, v, wide, lse, causal, scale)
+    o.copy_(wide[..., : o.shape[3]])
 
 
 @torch.library.custom_op("example_kernels::attention_triton_backward", mutates_args=())
@@ -271,12 +315,33 @@ def attention_backward(
     dq, dk, dv = result_like(q), result_like(k), result_like(v)
     if q.numel() == 0 or k.numel() == 0:
         return dq.zero_(), dk.zero_(), dv.zero_()
-    q, k, v, o, do = (readable(x) for x in (q, k, v, o, do))
     with torch.cuda.device_of(q):
-        rows = launch_rows(o, do, lse.contiguous(), None if dlse is None else dlse.contiguous())
-        launch_keys(q, k, v, do, rows, dk, dv, causal, scale)
-        launch_queries(q, k, v, do, rows, dq, causal, scale)
+        rows = (lse.contiguous(), None if dlse is None else dlse.contiguous())
+        _backward((q, k, v, o, do), rows, (dq, dk, dv), causal, scale)
     return dq, dk, dv
+
+
+def _backward(
+    inputs: tuple[torch.Tensor, ...],
+    rows: tuple[torch.Tensor, torch.Tensor | None],
+    results: tuple[torch.Tensor, ...],
+    causal: bool,
+    scale: float,
+) -> None:
+    """Launch on q, k, v, o and do for dq, dk and dv where they lie, or else on copies; `rows`: L and its gradient."""
+    inputs = tuple(readable(x) for x in inputs)
+    if not lie_well(*inputs, *results):
+        inputs = tuple(on_grid(x) for x in inputs)
+        wide = tuple(torch.empty_like(x) for x in inputs[:3])
+        _backward(inputs, rows, wide, causal, scale)
+        for result, copy in zip(results, wide, strict=True):
+            result.copy_(copy[..., : result.shape[3]])
+        return
+    q, k, v, o, do = inputs
+    dq, dk, dv = results
+    delta_and_lse = launch_rows(o, do, *rows)
+    launch_keys(q, k, v, do, delta_and_lse, dk, dv, causal, scale)
+    launch_queries(q, k, v, do, delta_and_lse, dq, causal, scale)
 
 
 @attention_with_lse.register_fake
@@ -323,24 +388,61 @@ def attention(
     return attention_with_lse(q, k, v, causal, factor)[0]
 
 
-def shipped() -> Iterator[Shipped]:
-    """Yield the configurations the launches above choose, with descriptors and without.
+WIDTHS = (16, 32, 64, 128, 256)
 
-    Causal kernels contain what the others do, and more; of the others only those with descriptors are listed.
+
+def shipped() -> Iterator[Shipped]:
+    """Yield the configurations the launches above choose: with descriptors and without, whole and partial last tiles.
+
+    float16 takes the registers that bfloat16 takes, so it is left out.
     """
     yield from on_hopper.shipped()
     for dtype, itemsize in (("bf16", 2), ("fp32", 4)):
-        for width in (64, 128, 256):
-            ways = ((False, True),) if itemsize == 4 else ((True, True), (True, False), (False, True))
-            for described, causal in ways:
-                how = "descriptors" if described else "pointers"
-                name = f"attention {dtype} {width} {how}{' causal' if causal else ''}"
-                tiles = forward_tiles(width, itemsize)
-                yield shipped_forward(f"{name} forward", dtype, width, tiles, causal, described)
-                tiles = keys_tiles(width, itemsize, described)
-                yield shipped_keys(f"{name} dK dV", dtype, width, tiles, causal, described)
-                tiles = queries_tiles(width, itemsize, described)
-                yield shipped_queries(f"{name} dQ", dtype, width, tiles, causal, described)
+        for width in WIDTHS:
+            yield _shipped_rows(f"attention {dtype} {width} D", dtype, width)
+            for described in (True, False) if itemsize == 2 else (False,):
+                for causal in (False, True):
+                    how = "descriptors" if described else "pointers"
+                    name = f"attention {dtype} {width} {how}{' causal' if causal else ''}"
+                    yield from _shipped_launches(name, dtype, itemsize, width, causal, described)
+
+
+def _shipped_launches(
+    name: str, dtype: str, itemsize: int, width: int, causal: bool, described: bool
+) -> Iterator[Shipped]:
+    forward = forward_tiles(width, itemsize, described)
+    queries = queries_tiles(width, itemsize, described)
+    keys = keys_tiles(width, itemsize, described)
+    yield shipped_keys(f"{name} dK dV", dtype, width, keys, causal, described)
+    for tail in (False, True):
+        whole = "partial last tile" if tail else "whole tiles"
+        yield shipped_forward(f"{name} {whole} forward", dtype, width, forward, causal, described, tail)
+        yield shipped_queries(f"{name} {whole} dQ", dtype, width, queries, causal, described, tail)
+    if described and width <= on_hopper.WIDTHS[0]:  # wider, and for dK and dV, the Hopper kernels take over
+        name = f"{name} results off the grid"
+        yield _off_grid(shipped_forward(f"{name} forward", dtype, width, forward, causal, described, True))
+        yield _off_grid(shipped_queries(f"{name} dQ", dtype, width, queries, causal, described, True))
+
+
+def _off_grid(shipped: Shipped) -> Shipped:
+    """Return the same for heads and results whose strides 16 does not divide."""
+    results = {name for name in ("o_strides", "dq_strides") if name in shipped.signature}
+    return dataclasses.replace(shipped, unaligned=shipped.unaligned | results | {"head_dim"})
+
+
+def _shipped_rows(name: str, dtype: str, width: int) -> Shipped:
+    inputs = {"o_ptr": f"*{dtype}", "do_ptr": f"*{dtype}"}
+    names = ("lse_ptr", "dlse_ptr", "delta_ptr", "lse_log2_ptr")
+    strides: dict[str, str | tuple[str, ...]] = dict.fromkeys(("o_strides", "do_strides"), ("i32", "i32", "i32"))
+    integers = dict.fromkeys(("heads", "queries", "head_dim", "padded"), "i32")
+    return Shipped(
+        name=name,
+        kernel=rows_kernel,
+        signature={**inputs, **dict.fromkeys(names, "*fp32"), **strides, **integers},
+        constants={"HAS_DLSE": True, "QUERIES": ROWS_A_PROGRAM, "WIDTH": width},
+        options={"num_warps": 4},
+        unaligned=frozenset({*inputs, *strides, "heads", "queries", "head_dim"}),
+    )
 
 
 def _sources(names: dict[str, int], dtype: str, width: int, described: bool) -> dict[str, str]:
@@ -363,7 +465,9 @@ def _constants(dtype: str, width: int, tiles: Tiles, causal: bool, described: bo
     return {"CAUSAL": causal, **sizes, "PRECISION": precision, "DESCRIPTORS": described}
 
 
-def shipped_forward(name: str, dtype: str, width: int, tiles: Tiles, causal: bool, described: bool) -> Shipped:
+def shipped_forward(
+    name: str, dtype: str, width: int, tiles: Tiles, causal: bool, described: bool, tail: bool = True
+) -> Shipped:
     """Describe the forward kernel in one configuration."""
     sources = _sources({"q": tiles.queries, "k": tiles.keys, "v": tiles.keys}, dtype, width, described)
     integers = ("batch_heads", "heads", "group", "queries", "keys", "head_dim", "cohort")
@@ -371,7 +475,7 @@ def shipped_forward(name: str, dtype: str, width: int, tiles: Tiles, causal: boo
         name=name,
         kernel=forward_kernel,
         signature={**sources, "o_ptr": f"*{dtype}", "lse_ptr": "*fp32", **_common(("q", "k", "v", "o"), integers)},
-        constants={**_constants(dtype, width, tiles, causal, described), "TAIL": not described},
+        constants={**_constants(dtype, width, tiles, causal, described), "TAIL": tail},
         options={"num_warps": tiles.warps, "num_stages": tiles.stages},
         unaligned=UNALIGNED,
     )
@@ -393,7 +497,9 @@ def shipped_keys(name: str, dtype: str, width: int, tiles: Tiles, causal: bool, 
     )
 
 
-def shipped_queries(name: str, dtype: str, width: int, tiles: Tiles, causal: bool, described: bool) -> Shipped:
+def shipped_queries(
+    name: str, dtype: str, width: int, tiles: Tiles, causal: bool, described: bool, tail: bool = True
+) -> Shipped:
     """Describe the kernel for dQ in one configuration."""
     heights = {"q": tiles.queries, "k": tiles.keys, "v": tiles.keys, "do": tiles.queries}
     outputs = {"dq_ptr": f"*{dtype}", "delta_ptr": "*fp32", "lse_log2_ptr": "*fp32"}
@@ -403,7 +509,7 @@ def shipped_queries(name: str, dtype: str, width: int, tiles: Tiles, causal: boo
         name=name,
         kernel=queries_kernel,
         signature={**_sources(heights, dtype, width, described), **outputs, **strides},
-        constants={**_constants(dtype, width, tiles, causal, described), "TAIL": not described},
+        constants={**_constants(dtype, width, tiles, causal, described), "TAIL": tail},
         options={"num_warps": tiles.warps, "num_stages": tiles.stages},
         unaligned=UNALIGNED,
     )

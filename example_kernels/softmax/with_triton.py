@@ -26,6 +26,8 @@ SINGLE_TILE_COLUMNS = 32768
 BACKWARD_TILE_COLUMNS = 16384
 PROGRAM_ELEMENTS = 1024
 SHARED_TILE = 8192
+SHARED_TILE_OFF_GRID = 4096
+"""Where 16 divides no distance between rows, every element needs an address: half as many of them fit the registers."""
 SHARED_WARPS = 8
 SHARED_PROGRAMS_PER_MULTIPROCESSOR = 4
 SHARED_REGISTERS = 64
@@ -35,11 +37,14 @@ MAXIMUM_GRID_Y = 65535
 Strategy = Literal["single_tile", "shared", "online", "split"]
 
 
-def strategy_for(rows: int, columns: int, multiprocessors: int, cooperative: bool) -> Strategy:
-    """Choose the kernel for (rows, columns) on a device of so many multiprocessors."""
+def strategy_for(rows: int, columns: int, multiprocessors: int, cooperative: bool, tile: int = SHARED_TILE) -> Strategy:
+    """Choose the kernel for (rows, columns) on a device of so many multiprocessors.
+
+    `tile` is what a program of a shared row holds, where the launch can be `cooperative`.
+    """
     if columns <= SINGLE_TILE_COLUMNS:
         return "single_tile"
-    if cooperative and columns <= SHARED_TILE * SHARED_PROGRAMS_PER_MULTIPROCESSOR * multiprocessors:
+    if cooperative and columns <= tile * SHARED_PROGRAMS_PER_MULTIPROCESSOR * multiprocessors:
         return "shared"
     return "online" if rows >= multiprocessors else "split"
 
@@ -81,9 +86,16 @@ def _split(x: torch.Tensor, y: torch.Tensor) -> None:
     kernels.split_write_kernel[(parts, rows)](x, y, *shared, triton.next_power_of_2(parts), TILE, num_warps=8)
 
 
+def shared_tile(x: torch.Tensor) -> int:
+    """Return how many columns of the rows of `x` a program of a shared row holds."""
+    on_grid = x.data_ptr() % 16 == 0 and x.stride(0) % 16 == 0 and x.shape[1] % 16 == 0
+    return SHARED_TILE if on_grid else SHARED_TILE_OFF_GRID
+
+
 def _shared(x: torch.Tensor, y: torch.Tensor) -> None:
     rows, columns = x.shape
-    parts = triton.cdiv(columns, SHARED_TILE)
+    tile = shared_tile(x)
+    parts = triton.cdiv(columns, tile)
     span = triton.cdiv(triton.cdiv(columns, parts), 16) * 16
     groups = min(rows, _multiprocessors(x) * SHARED_PROGRAMS_PER_MULTIPROCESSOR // parts)
     maxima = torch.empty((rows, parts), device=x.device, dtype=torch.float32)
@@ -101,7 +113,7 @@ def _shared(x: torch.Tensor, y: torch.Tensor) -> None:
         span,
         parts,
         triton.next_power_of_2(parts),
-        SHARED_TILE,
+        tile,
         num_warps=SHARED_WARPS,
         maxnreg=SHARED_REGISTERS,
         launch_cooperative_grid=True,
@@ -119,7 +131,7 @@ LAUNCHES: dict[Strategy, Callable[[torch.Tensor, torch.Tensor], None]] = {
 def softmax_rows(x: torch.Tensor, y: torch.Tensor, strategy: Strategy | None = None) -> None:
     """Write softmax of every row of `x` into the contiguous `y`; both (rows, columns), unit stride along rows."""
     rows, columns = x.shape
-    chosen = strategy or strategy_for(rows, columns, _multiprocessors(x), cooperative=not interpreting())
+    chosen = strategy or strategy_for(rows, columns, _multiprocessors(x), not interpreting(), shared_tile(x))
     with torch.cuda.device_of(x):
         LAUNCHES[chosen](x, y)
 
@@ -249,7 +261,8 @@ def shipped() -> Iterator[Shipped]:
             constants={"PARTS": 16, "TILE": TILE},
             options={"num_warps": 8},
         )
-        yield _shipped_shared(f"softmax shared {dtype}", {**pointers, **partials})
+        yield _shipped_shared(f"softmax shared {dtype}", {**pointers, **partials}, SHARED_TILE)
+        yield _shipped_shared(f"softmax shared off the grid {dtype}", {**pointers, **partials}, SHARED_TILE_OFF_GRID)
         yield Shipped(
             name=f"softmax columns {dtype}",
             kernel=kernels.columns_kernel,
@@ -288,13 +301,13 @@ def _shipped_backward(name: str, dtype: str, columns: int) -> Shipped:
     )
 
 
-def _shipped_shared(name: str, pointers: dict[str, str]) -> Shipped:
+def _shipped_shared(name: str, pointers: dict[str, str], tile: int) -> Shipped:
     integers = dict.fromkeys(("rows", "columns", "x_stride", "span", "parts"), "i32")
     return Shipped(
         name=name,
         kernel=kernels.shared_row_kernel,
         signature={**pointers, "arrived_ptr": "*i32", **integers},
-        constants={"PARTS": 64, "TILE": SHARED_TILE},
+        constants={"PARTS": 64, "TILE": tile},
         options={"num_warps": SHARED_WARPS, "maxnreg": SHARED_REGISTERS},
-        unaligned=frozenset({"rows", "parts"}),
+        unaligned=frozenset({"rows", "parts"} | ({"x_ptr", "x_stride", "columns"} if tile != SHARED_TILE else set())),
     )

@@ -53,6 +53,8 @@ class Resources:
     name: str
     registers: int
     spilled_bytes: int
+    spills_beside_products: int
+    """Accesses to spilled registers inside loops that multiply matrices and write no results: those that cost time."""
     shared_bytes: int
 
 
@@ -85,22 +87,46 @@ def resources(shipped: Shipped) -> Resources:
         name=shipped.name,
         registers=usage["REG"],
         spilled_bytes=usage["STACK"] + usage["LOCAL"],
+        spills_beside_products=spills_beside_products(_disassembly(compiled.asm["cubin"])) if usage["STACK"] else 0,
         shared_bytes=compiled.metadata.shared,
     )
 
 
 def _resource_usage(cubin: bytes) -> dict[str, int]:
     """Return what `cuobjdump --dump-resource-usage` says of the one kernel in `cubin`."""
+    text = _inspect(cubin, "cuobjdump", "--dump-resource-usage")
+    return {key: int(value) for key, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", text)}
+
+
+def _disassembly(cubin: bytes) -> list[str]:
+    return _inspect(cubin, "nvdisasm", "-c").splitlines()
+
+
+def _inspect(cubin: bytes, tool: str, *options: str) -> str:
+    """Return what a tool that Triton brings along prints about `cubin`."""
     import tempfile
 
     import triton
 
-    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    program = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / tool
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        text = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True)
-    return {key: int(value) for key, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", text.stdout)}
+        return subprocess.run([program, *options, file.name], capture_output=True, text=True, check=True).stdout
+
+
+def spills_beside_products(lines: list[str]) -> int:
+    """Count accesses to local memory in loops with matrix products but without bulk stores of results."""
+    labels = {line.split(":")[0].strip(): at for at, line in enumerate(lines) if line.startswith(".L")}
+    jumps = [(at, found[1]) for at, line in enumerate(lines) if (found := re.search(r"\bBRA `\((\.L\w+)\)", line))]
+    loops = [range(labels[target], at) for at, target in jumps if labels.get(target, at) < at]
+    inner = [loop for loop in loops if _has(lines, loop, "HGMMA") and not _has(lines, loop, "UTMASTG")]
+    spills = [at for at, line in enumerate(lines) if re.search(r"\b(STL|LDL)\b", line)]
+    return sum(any(at in loop for loop in inner) for at in spills)
+
+
+def _has(lines: list[str], part: range, instruction: str) -> bool:
+    return any(re.search(rf"\b{instruction}\b", lines[at]) for at in part)
 
 
 def shipped_configurations() -> Iterator[Shipped]:

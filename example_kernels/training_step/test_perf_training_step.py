@@ -24,8 +24,9 @@ def test_mlp_step(gpubench, implementation, item):
     assert float(loss) > 0
 
 
+@pytest.mark.parametrize("item", [False, True], ids=["free", "item"])
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-def test_decoder_step(gpubench, implementation):
+def test_decoder_step(gpubench, implementation, item):
     device = str(gpubench.device)
     reason = why_not_measured(implementation, device)
     if reason:
@@ -34,6 +35,6 @@ def test_decoder_step(gpubench, implementation):
     batch, length, width, heads = (4, 2048, 1024, 16) if on_gpu else (1, 32, 64, 2)
     dtype = torch.bfloat16 if on_gpu else torch.float32
     torch.manual_seed(0)
-    step = IMPLEMENTATIONS[implementation](DecoderBlock(width, heads).to(device, dtype))
+    step = IMPLEMENTATIONS[implementation](DecoderBlock(width, heads).to(device, dtype), item=item)
     x, target = (torch.randn(batch, length, width, device=device, dtype=dtype) for _ in range(2))
     assert float(gpubench(step, x, target)) > 0

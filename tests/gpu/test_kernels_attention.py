@@ -90,9 +90,10 @@ def test_layout_with_heads_inside_lengths(causal):
     assert max(relative_errors(results(kernel, q, k, v, do, causal=causal), expected, do)) < 2e-2
 
 
-def test_misaligned_rows_take_the_general_path():
-    q, k, v, do = (x.detach()[..., 1:] for x in inputs(1, 2, 2, 300, 300, 65, torch.bfloat16))
-    assert not with_triton.can_describe(q)
+@pytest.mark.parametrize("head_dim", [33, 64, 128, 200, 251])
+def test_misaligned_rows_are_copied_onto_the_grid(head_dim):
+    q, k, v, do = (x.detach()[..., 1:] for x in inputs(1, 2, 2, 300, 300, head_dim + 1, torch.bfloat16))
+    assert not with_triton.lie_well(q)
     expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), causal=True)
     assert max(relative_errors(results(kernel, q, k, v, do, causal=True), expected, do)) < 2e-2
 
@@ -115,12 +116,16 @@ def test_nothing_is_written_past_the_end():
     assert not lse.isnan().any()
 
 
-def test_offsets_past_two_to_the_31():
-    q, k, _, _ = inputs(1, 1, 1, 64, 128, 64, torch.bfloat16)
-    wide = torch.empty(2**31 + 2**20, device="cuda", dtype=torch.bfloat16)
-    far = wide.as_strided((1, 1, 128, 64), (0, 0, 2**24, 1))
+@pytest.mark.parametrize("step", [2**23, 2**24, 2**25])
+def test_offsets_past_two_to_the_31(step):
+    """Rows far apart: a tile of them spans just less than 32 bits, or more."""
+    q, k, v, do = inputs(1, 1, 1, 64, 300, 64, torch.bfloat16)
+    wide = torch.empty(299 * step + 64, device="cuda", dtype=torch.bfloat16)
+    assert wide.numel() > 2**31
+    far = wide.as_strided(k.shape, (0, 0, step, 1))
     far.copy_(k.detach())
-    torch.testing.assert_close(kernel(q, far, far).detach(), kernel(q, k, k).detach())
+    for near, distant in zip(results(kernel, q, k, v, do), results(kernel, q, far, v, do), strict=True):
+        torch.testing.assert_close(distant, near)
 
 
 def test_more_instances_than_a_grid_dimension():

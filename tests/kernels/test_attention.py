@@ -30,7 +30,7 @@ def problems(draw):
     """Batch, heads, key heads, queries, keys, head_dim: around the tiles, off them, and tiny."""
     group, kv_heads = draw(st.sampled_from([(1, 1), (1, 2), (2, 2), (3, 1)]))
     lengths = st.integers(1, 40) | st.sampled_from([63, 64, 65, 127, 128, 129, 150])
-    head_dim = draw(st.sampled_from([16, 24, 40, 64, 72, 80, 96, 128]))
+    head_dim = draw(st.sampled_from([16, 24, 40, 64, 72, 80, 96, 128]) | st.integers(1, 128))
     return draw(st.integers(1, 2)), group * kv_heads, kv_heads, draw(lengths), draw(lengths), head_dim
 
 
@@ -95,7 +95,7 @@ def test_forward_and_every_gradient_match_the_formula(inputs, problem, dtype, la
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("head_dim", [160, 256] if ON_GPU else [160])
+@pytest.mark.parametrize("head_dim", [136, 160, 251, 256] if ON_GPU else [136, 160])
 def test_wide_heads(inputs, head_dim, causal):
     q, k, v, do = inputs((1, 1, 1, 70, 50, head_dim), torch.float16)
     expected = with_gradients(attention_naive, *[x.double() for x in (q, k, v, do)], causal=causal)
@@ -201,6 +201,36 @@ def test_expanded_keys_are_read_by_stride_zero(inputs):
     torch.testing.assert_close(kernel(q, k, v), attention_naive(q, k, v), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("head_dim", "dtype", "layout", "as_it_lies"),
+    [
+        (64, torch.float16, "contiguous", True),
+        (64, torch.float16, "transposed", True),
+        (64, torch.float16, "sliced", True),
+        (40, torch.float16, "contiguous", True),
+        (64, torch.float32, "contiguous", True),
+        (64, torch.float16, "misaligned", False),
+        (33, torch.float16, "contiguous", False),
+        (40, torch.float32, "contiguous", False),
+        (136, torch.float16, "contiguous", False),
+        (144, torch.float16, "contiguous", True),
+    ],
+)
+def test_what_lies_off_the_grid_is_copied_onto_it(inputs, head_dim, dtype, layout, as_it_lies):
+    q, *_ = inputs((2, 2, 2, 5, 7, head_dim), dtype, layout)
+    assert with_triton.lie_well(q) == as_it_lies
+    assert with_triton.lie_well(q[:, :, :1, :]) == as_it_lies
+    copy = with_triton.on_grid(q)
+    assert with_triton.lie_well(copy)
+    assert torch.equal(copy[..., :head_dim], q)
+    assert (copy[..., head_dim:] == 0).all()
+
+
+def test_rows_repeated_by_stride_zero_are_on_the_grid(inputs):
+    q, k, v, _ = inputs((2, 2, 2, 5, 7, 64), torch.float16)
+    assert with_triton.lie_well(q, k[:, :1].expand(k.shape), v[:1].expand(v.shape))
+
+
 def test_columns_out_of_order_are_copied(inputs):
     q, k, v, _ = inputs((1, 2, 2, 20, 30, 16))
     k = k.transpose(2, 3).contiguous().transpose(2, 3)
@@ -224,11 +254,14 @@ def test_empty_queries(draw, shape):
     assert kernel(q, k, k).shape == shape
 
 
-def test_nothing_is_written_outside_and_everything_inside(inputs, guard_bands):
-    q, k, v, do = inputs((1, 2, 1, 70, 37, 24), torch.float16)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "misaligned"])
+@pytest.mark.parametrize(("head_dim", "dtype"), [(24, torch.float16), (33, torch.float16), (40, torch.float32)])
+def test_nothing_is_written_outside_and_everything_inside(inputs, guard_bands, head_dim, dtype, layout, causal):
+    q, k, v, do = inputs((1, 2, 1, 70, 37, head_dim), dtype, layout)
     q, k, v = (x.requires_grad_() for x in (q, k, v))
     with guard_bands():
-        o = kernel(q, k, v, causal=True)
+        o = kernel(q, k, v, causal=causal)
         gradients = torch.autograd.grad(o, (q, k, v), do)
     assert not any(x.isnan().any() for x in (o, *gradients))
 

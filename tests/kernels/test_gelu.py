@@ -65,10 +65,26 @@ def test_extreme_values(kernel, device, approximate, dtype):
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_minus_infinity_is_nan_as_in_torch_but_for_the_short_form_of_erf(kernel, device, approximate, dtype):
+    """−∞ · 0 in the formula; erf in 16 bits is written without that product, and gives the limit."""
+    y = kernel(torch.tensor([-float("inf")], device=device, dtype=dtype), approximate)
+    short = approximate == "none" and dtype != torch.float32
+    assert y.item() == 0 if short else y.isnan().all()
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_denormals_are_halved(kernel, device, approximate):
+    x = torch.tensor([1e-39, -1e-39, 1e-44], device=device)
+    torch.testing.assert_close(kernel(x, approximate), x / 2, rtol=1e-4, atol=2e-45)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_slope_of_extreme_values_is_zero_or_one(kernel, device, approximate):
-    x = torch.tensor([3e38, -3e38, 1e10, -1e10, float("inf"), float("nan")], device=device, requires_grad=True)
+    values = [3e38, -3e38, 1e10, -1e10, float("inf"), -float("inf"), float("nan")]
+    x = torch.tensor(values, device=device, requires_grad=True)
     kernel(x, approximate).backward(torch.ones_like(x))
-    expected = torch.tensor([1, 0, 1, 0, 1, float("nan")], device=device)
+    expected = torch.tensor([1, 0, 1, 0, 1, 0, float("nan")], device=device)
     torch.testing.assert_close(x.grad, expected, rtol=0, atol=0, equal_nan=True)
 
 

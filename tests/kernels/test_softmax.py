@@ -102,6 +102,43 @@ def test_nothing_is_written_outside_and_everything_inside(draw, guard_bands, sha
     assert not dx.isnan().any()
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("columns", [1, 70, 4097, 8999])
+def test_rows_in_the_middle_of_a_buffer_leave_the_rest_alone(draw, device, strategy, columns):
+    x = draw((3, columns))
+    buffer = torch.full((128 + 3 * columns,), 12345.0, device=device)
+    y = buffer[64:-64].view(3, columns)
+    with_triton.softmax_rows(x, y, strategy)
+    assert (buffer[:64] == 12345.0).all()
+    assert (buffer[-64:] == 12345.0).all()
+    torch.testing.assert_close(y, torch.softmax(x, -1))
+
+
+@pytest.mark.parametrize(("length", "inner"), [(1, 3), (70, 5), (5, 70)])
+def test_columns_in_the_middle_of_a_buffer_leave_the_rest_alone(draw, device, length, inner):
+    x = draw((2, length, inner))
+    buffer = torch.full((128 + x.numel(),), 12345.0, device=device)
+    y = buffer[64:-64].view(x.shape)
+    with_triton.softmax_columns(x, y)
+    assert (buffer[:64] == 12345.0).all()
+    assert (buffer[-64:] == 12345.0).all()
+    torch.testing.assert_close(y, torch.softmax(x, 1))
+
+
+@pytest.mark.parametrize("value", [0.0, 3e38, -3e38, 1e-40])
+@pytest.mark.parametrize("columns", [1, 3, 1000])
+def test_equal_elements_share_alike(device, value, columns):
+    y = kernel(torch.full((2, columns), value, device=device))
+    torch.testing.assert_close(y, torch.full_like(y, 1 / columns))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_a_dimension_of_one_gives_ones(draw, dim):
+    shape = [3, 4, 5]
+    shape[dim] = 1
+    assert (kernel(draw(shape), dim) == 1).all()
+
+
 def test_wide_rows_backward(draw, assert_close_to_float64):
     columns = with_triton.BACKWARD_TILE_COLUMNS + 5
     x, dy = draw((2, columns)).requires_grad_(), draw((2, columns), seed=1)
@@ -161,6 +198,15 @@ def test_best_available_falls_back_to_torch_for_other_dtypes(draw):
 def test_unfused_agrees(draw):
     x = draw((5, 6))
     torch.testing.assert_close(IMPLEMENTATIONS["unfused"](x, 0), torch.softmax(x, 0))
+
+
+def test_rows_off_the_grid_are_shared_by_more_programs(draw):
+    assert with_triton.shared_tile(draw((2, 64))) == with_triton.SHARED_TILE
+    for rows in (draw((2, 65)), draw((2, 72))[:, :64], draw((130,))[2:].view(2, 64)):
+        assert with_triton.shared_tile(rows) == with_triton.SHARED_TILE_OFF_GRID
+    limit = 4096 * 4 * 132
+    assert with_triton.strategy_for(9, limit, 132, True, 4096) == "shared"
+    assert with_triton.strategy_for(9, limit + 1, 132, True, 4096) == "split"
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+from functools import partial
+
 import pytest
 import torch
 
-from example_kernels.training_step import DecoderBlock, Mlp, eager_step
+from example_kernels.training_step import IMPLEMENTATIONS, DecoderBlock, Mlp, eager_step
 from example_kernels.training_step.step import loss_of
 
 
@@ -41,6 +44,16 @@ def test_without_item_the_loss_is_a_tensor_off_the_graph(problem):
     loss = eager_step(model)(x, target)
     assert isinstance(loss, torch.Tensor)
     assert not loss.requires_grad
+
+
+@pytest.mark.parametrize("item", [False, True], ids=["free", "item"])
+def test_a_compiled_step_does_what_an_eager_one_does(problem, item, monkeypatch):
+    model, x, target = problem
+    expected = losses(eager_step(copy.deepcopy(model)), x, target, 3)
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager", fullgraph=True))
+    step = IMPLEMENTATIONS["compiled"](model, item=item)
+    assert losses(step, x, target, 3) == pytest.approx(expected, rel=1e-4)
+    assert isinstance(step(x, target), float if item else torch.Tensor)
 
 
 def test_the_decoder_block_is_causal():
