@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_gpuperf.compare.moderation import SMALLEST_VARIANCE, Prior, moderate
 from pytest_gpuperf.compare.numbers import mean, variance, without_outlier
-from pytest_gpuperf.compare.sessions import MeanSquares, session_mean_squares
+from pytest_gpuperf.compare.sessions import MeanSquares, lone_run_mean_squares, session_mean_squares
 from pytest_gpuperf.compare.values import Arms
 
 CLEARLY_LARGER = 0.01
@@ -66,12 +66,12 @@ class Difference:
 def difference(arms: Arms, prior: Prior | None, *, interleaved: bool = False) -> Difference | None:
     """Compare the arms; None where nothing says how much runs vary (one run a side and no suite to ask)."""
     old, new = without_outlier(arms.baseline), without_outlier(arms.new)
-    squares = None if interleaved else _sessions_that_differ(arms, prior)
+    squares = None if interleaved else _sessions_that_differ(arms, new, prior)
     smallest = max(SMALLEST_VARIANCE, arms.tick_variance)
     if squares is None:
         baseline = (variance(old), float(len(old) - 1))
     else:
-        baseline = (squares.within, float(squares.within_dof))
+        baseline = (squares.within, 0.0 if squares.within_of_new else float(squares.within_dof))
     spread = _run_variances(baseline, (variance(new), float(len(new) - 1)), prior, smallest)
     if spread is None:
         return None
@@ -131,11 +131,13 @@ def _mean_parts(spread: tuple[Part, Part], baseline_count: int, new_count: int) 
     return [(of_baseline / baseline_count, baseline_dof), (of_new / new_count, new_dof)]
 
 
-def _sessions_that_differ(arms: Arms, prior: Prior | None) -> MeanSquares | None:
+def _sessions_that_differ(arms: Arms, new: Sequence[float], prior: Prior | None) -> MeanSquares | None:
     """Return the baseline's mean squares where its sessions differ, as far as it or the suite can tell."""
     from scipy.special import fdtrc
 
-    squares = session_mean_squares(arms.baseline, arms.baseline_sessions)
+    squares = session_mean_squares(arms.baseline, arms.baseline_sessions) or lone_run_mean_squares(
+        arms.baseline, arms.baseline_sessions, new, arms.new_sessions
+    )
     if squares is None or set(arms.baseline_sessions) & set(arms.new_sessions):
         return None
     within = max(squares.within, SMALLEST_VARIANCE)

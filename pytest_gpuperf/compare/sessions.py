@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_gpuperf.compare.numbers import mean
+from pytest_gpuperf.compare.numbers import mean, variance
 
 FEWEST_SESSIONS = 3
 
@@ -24,6 +24,8 @@ class MeanSquares:
     """Runs a session, n0 = (N - sum n_i^2 / N) / (k - 1)."""
     concentration: float
     """Sum of squared shares of the sessions: 1/k where all have the same number of runs."""
+    within_of_new: bool = False
+    """Whether `within` is the new runs', as the baseline has but one run a session."""
 
     def with_between(self, between: float, dof: float) -> MeanSquares:
         """Return the same with another mean square between sessions."""
@@ -48,4 +50,25 @@ def session_mean_squares(values: Sequence[float], sessions: Sequence[str]) -> Me
         within_dof=count - groups,
         effective_size=(count - squares / count) / (groups - 1),
         concentration=squares / count**2,
+    )
+
+
+def lone_run_mean_squares(
+    values: Sequence[float], sessions: Sequence[str], new: Sequence[float], new_sessions: Sequence[str]
+) -> MeanSquares | None:
+    """Split the variance of a baseline that has one run of each session; what is within them, the new runs tell.
+
+    None with fewer than three sessions, more than one run of any, or new runs of several sessions or one run only.
+    """
+    count = len(values)
+    if count < FEWEST_SESSIONS or len(set(sessions)) < count or len(set(new_sessions)) != 1 or len(new) < 2:
+        return None
+    return MeanSquares(
+        between=variance(values),
+        between_dof=count - 1,
+        within=variance(new),
+        within_dof=len(new) - 1,
+        effective_size=1.0,
+        concentration=1 / count,
+        within_of_new=True,
     )

@@ -78,3 +78,18 @@ def test_a_baseline_of_several_sessions_knows_that_they_differ(runs: Callable, s
         failed_alone += decide(days[0], new, Policy(), None).verdict == "regressed"
     assert failed / 150 <= at_most
     assert failed_alone / 150 > 0.05, "what a single session cannot know"
+
+
+@pytest.mark.parametrize("sessions", [6, 20])
+def test_a_baseline_of_one_run_a_session_knows_that_they_differ(runs: Callable, sessions: int) -> None:
+    generator, failed, missed = np.random.default_rng(sessions), 0, 0
+    for _ in range(400):
+        levels = generator.normal(0, 0.03, sessions + 1)
+        days = [run for i in range(sessions) for run in runs([generator.normal(levels[i], 0.003)], session=f"day {i}")]
+        new = runs(generator.normal(levels[-1], 0.003, 8), session="today")
+        failed += decide(days, new, Policy(), None).verdict == "regressed"
+        same = [run for i in range(sessions) for run in runs([generator.normal(0, 0.003)], session=f"day {i}")]
+        slower = runs(generator.normal(0.05, 0.003, 8), session="today")
+        missed += decide(same, slower, Policy(), None).verdict != "regressed"
+    assert failed <= 2
+    assert missed <= 20, "sessions that do not differ cost next to nothing"
