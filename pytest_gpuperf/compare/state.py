@@ -25,7 +25,7 @@ def device_findings(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) ->
 
 def _clocks(baseline: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[str]:
     old, new = mean_clock_ghz(baseline), mean_clock_ghz(runs)
-    if old is None or new is None or abs(math.log(new / old)) < CLOCKS_DIFFER:
+    if old is None or new is None or abs(math.log(new) - math.log(old)) < CLOCKS_DIFFER:
         return []
     return [f"clock {old:.2f} → {new:.2f} GHz"]
 

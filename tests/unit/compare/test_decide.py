@@ -243,3 +243,8 @@ def test_a_suite_tempers_a_baseline_that_looks_too_steady(runs: Callable) -> Non
     alone = decide(runs(lucky), runs(lucky[:8] + 0.02), POLICY, None)
     asked = decide(runs(lucky), runs(lucky[:8] + 0.02), POLICY, suite_prior(suite))
     assert (alone.verdict, asked.verdict) == ("regressed", "unchanged")
+
+
+def test_clocks_beyond_all_measure_are_told_without_an_error(record: Callable) -> None:
+    baseline = [record(0.0, clock_ghz=1e300) for _ in range(5)]
+    assert decide(baseline, [record(0.0, clock_ghz=1e-300)], Policy()).verdict == "inconclusive"
