@@ -198,7 +198,7 @@ class GpuBench:
         call = BenchmarkCall(
             fn=fn,
             args=args,
-            kwargs=kwargs or {},
+            kwargs={} if kwargs is None else kwargs,
             setup=setup,
             reference=reference,
             bytes_moved=bytes_moved,
@@ -245,7 +245,7 @@ class GpuBench:
         stated = BenchmarkCall(
             fn=next(iter(implementations.values())),
             args=args,
-            kwargs=kwargs or {},
+            kwargs={} if kwargs is None else kwargs,
             setup=setup,
             reference=reference,
             bytes_moved=bytes_moved,
@@ -411,6 +411,11 @@ class GpuBench:
                 f"{self._node_id}: setup must return (args, kwargs), a sequence and a dict; "
                 f"it returned {type(made).__name__}"
             )
+        if not _is_arguments(made[0]):
+            raise TypeError(
+                f"{self._node_id}: setup must return (args, kwargs) with args a tuple or list, such as (x,); "
+                f"it is {type(made[0]).__name__}"
+            )
         return made
 
     def _claimed(self, name: str | None, *, needed: bool = False) -> str:
@@ -433,6 +438,7 @@ class GpuBench:
 
     def _refuse_impossible_calls(self, call: BenchmarkCall) -> None:
         self._refuse_what_is_no_plain_callable(call.fn)
+        self._refuse_wrong_types(call)
         if call.setup is not None and (call.args or call.kwargs):
             raise TypeError(f"{self._node_id}: gpubench takes either setup= or args and kwargs, not both")
         if call.mode not in ("forward", "backward", "both"):
@@ -440,9 +446,27 @@ class GpuBench:
         self._refuse_impossible("bytes_moved", call.bytes_moved)
         self._refuse_impossible("flops", call.flops)
 
+    def _refuse_wrong_types(self, call: BenchmarkCall) -> None:
+        # Almost everything can be spread: a forgotten `(x,)` would call `fn` with the rows of a tensor.
+        if not _is_arguments(call.args):
+            raise TypeError(
+                f"{self._node_id}: args must be a tuple or list of fn's positional arguments, such as (x,), "
+                f"not {type(call.args).__name__}"
+            )
+        if not isinstance(call.kwargs, Mapping):
+            raise TypeError(f"{self._node_id}: kwargs must be a dict, not {type(call.kwargs).__name__}")
+        for what, value in (("setup", call.setup), ("reference", call.reference)):
+            if value is not None and not callable(value):
+                raise TypeError(f"{self._node_id}: {what} must be a function to call, not {type(value).__name__}")
+
     def _refuse_what_is_no_comparison(
         self, implementations: Mapping[str, object], reference: object, error: object
     ) -> None:
+        if not isinstance(implementations, Mapping):
+            raise TypeError(
+                f"{self._node_id}: gpubench.compare takes a dict of functions by name, "
+                f"not {type(implementations).__name__}"
+            )
         if len(implementations) < 2:
             raise ValueError(f"{self._node_id}: gpubench.compare needs two implementations or more")
         if error is not None and reference is None:
@@ -463,3 +487,7 @@ class GpuBench:
             return
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise ValueError(f"{self._node_id}: {what} must be a positive number, not {value!r}")
+
+
+def _is_arguments(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -223,8 +223,18 @@ class _Turn:
 def _fate(reports: Sequence[pytest.TestReport]) -> tuple[str, str]:
     for report in reports:
         if not report.passed:
-            return report.outcome, _bounded(report.longreprtext or str(report.longrepr))
+            return report.outcome, _why(report)
     return "passed", ""
+
+
+def _why(report: pytest.TestReport) -> str:
+    """Return what a report that did not pass says: the error in one line, and below it where it comes from."""
+    if isinstance(report.longrepr, tuple):
+        path, line, reason = report.longrepr
+        return _bounded(f"{reason.removeprefix('Skipped: ')} ({path}:{line})")
+    text = _bounded(report.longreprtext or str(report.longrepr))
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return text if crash is None else "\n".join([_bounded(crash.message.partition("\n")[0]), text])
 
 
 def _bounded(text: str) -> str:

@@ -255,8 +255,25 @@ def test_what_pytest_wraps_around_a_test_is_there_too(suite, start: str) -> None
     result = suite.run("test_suite.py::test_other", *options)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["*could not be confirmed: the test failed in a fresh process: *", "*UserWarning: only here"]
+        [
+            "*could not be confirmed: the test failed in a fresh process: UserWarning: only here",
+            "*UserWarning: only here",
+        ]
     )
+
+
+def test_a_test_that_is_skipped_in_a_fresh_process_says_why_and_where(suite) -> None:
+    suite.replace(
+        "test_suite.py",
+        "def test_other(gpubench, work):\n",
+        "def test_other(gpubench, work, pytestconfig):\n"
+        "    if pytestconfig.getoption('gpuperf_fresh_worker') or pytestconfig.getoption('gpuperf_fork_server'):\n"
+        "        pytest.skip('not today')\n",
+    )
+    suite.times(other=130.0)
+    result = suite.gate("test_suite.py::test_other")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*was skipped in a fresh process: not today (*test_suite.py:*)"])
 
 
 def test_a_time_limit_is_not_for_the_confirmation(suite) -> None:

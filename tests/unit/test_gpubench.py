@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from pytest_gpuperf.gpubench import BenchmarkCall, GpuBench
 
@@ -190,6 +191,18 @@ async def async_generator() -> Any:
         (lambda bench: bench.run(int, setup=lambda: 3), r"setup must return \(args, kwargs\), a sequence and a dict"),
         (lambda bench: bench.run(int, setup=lambda: ((), ())), r"setup must return \(args, kwargs\)"),
         (lambda bench: bench.run(int, setup=lambda: [(), {}]), r"setup must return \(args, kwargs\)"),
+        (lambda bench: bench.run(int, setup=lambda: (iter("1"), {})), "with args a tuple or list, such as .*str_"),
+        (lambda bench: bench.run(int, setup=3), "setup must be a function to call, not int"),
+        (lambda bench: bench.run(int, reference=3), "reference must be a function to call, not int"),
+        (lambda bench: bench.run(int, 3), r"args must be a tuple or list of fn's positional arguments, .*, not int"),
+        (lambda bench: bench.run(int, "3"), "args must be a tuple or list .*, not str"),
+        (lambda bench: bench.run(int, {3: 4}), "args must be a tuple or list .*, not dict"),
+        (lambda bench: bench.run(int, torch.ones(1, 2)), "args must be a tuple or list .*, not Tensor"),
+        (lambda bench: bench.run(int, (), 3), "kwargs must be a dict, not int"),
+        (lambda bench: bench.run(int, (), []), "kwargs must be a dict, not list"),
+        (lambda bench: bench.compare([int, float]), "takes a dict of functions by name, not list"),
+        (lambda bench: bench.compare({"a": int, "b": float}, 3), "args must be a tuple or list"),
+        (lambda bench: bench.sweep(lambda size: (int, size), [1, 2, 3]), "args must be a tuple or list"),
     ],
 )
 @pytest.mark.parametrize("bench", ["plain", "measuring"])
