@@ -1,6 +1,6 @@
 """Attention: O = softmax(scale · Q Kᵀ) V, for (batch, heads, length, head_dim).
 
-`attention` picks the fastest implementation for its arguments; `IMPLEMENTATIONS` holds them all by name.
+`attention` runs the Triton kernels where it can, else torch's own; `IMPLEMENTATIONS` holds them all by name.
 `k` and `v` may have fewer heads than `q` (grouped-query and multi-query attention).
 The causal mask is aligned top-left, as torch's `is_causal`; a query that sees no key gets zeros.
 """
@@ -12,13 +12,11 @@ from collections.abc import Callable
 
 import torch
 
+from example_kernels.attention.configurations import MAXIMUM_HEAD_DIM
 from example_kernels.attention.reference import attention_naive, attention_tiled
 from example_kernels.support.availability import runs_triton
 
 __all__ = ["IMPLEMENTATIONS", "attention"]
-
-KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-MAXIMUM_HEAD_DIM = 256
 
 
 def attention(
@@ -28,7 +26,7 @@ def attention(
 
     Runs the Triton kernels on CUDA tensors of 32 and 16 bits with a head_dim up to 256, torch's own elsewhere.
     """
-    if runs_triton(q) and q.dtype in KERNEL_DTYPES and q.shape[-1] <= MAXIMUM_HEAD_DIM:
+    if runs_triton(q) and q.shape[-1] <= MAXIMUM_HEAD_DIM:
         return attention_triton(q, k, v, causal=causal, scale=scale)
     return attention_torch(q, k, v, causal=causal, scale=scale)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+MAXIMUM_HEAD_DIM = 256
+
 
 class Tiles(NamedTuple):
     """Rows of a tile of queries and of keys, and how many warps work on it in how many pipeline stages."""

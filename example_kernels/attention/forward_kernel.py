@@ -4,7 +4,8 @@
 
 A program holds a tile of queries and walks over the keys and values, tile by tile, with the online softmax: running
 maximum m and sum l, and O rescaled by e^(m_old − m_new) when the maximum grows. Causal tiles above the diagonal are
-never visited. O and L (float32) are all that is kept: O(N) memory, and reads of O(N²·d / tile) that mostly hit L2.
+never visited. O and L (float32) are all that is kept: O(N) memory. Keys and values are read N / tile times, from the
+L2 cache if they fit it.
 Dao, "FlashAttention-2", arXiv:2307.08691.
 """
 

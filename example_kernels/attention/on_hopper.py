@@ -13,6 +13,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from example_kernels.attention.hopper_backward import hopper_keys_kernel, hopper_queries_kernel
 from example_kernels.attention.hopper_forward import hopper_forward_kernel
+from example_kernels.attention.layout import descriptor_strides
 from example_kernels.support.ahead_of_time import Shipped
 
 HOPPER_MAJOR = 9
@@ -61,9 +62,8 @@ def _layout(block: tuple[int, ...], dtype: torch.dtype) -> gl.NVMMASharedLayout:
 
 
 def _describe(x: torch.Tensor, rows: int, width: int) -> TensorDescriptor:
-    strides = [stride if size > 1 else x.shape[3] for size, stride in zip(x.shape, x.stride(), strict=True)]
     block = (1, 1, rows, width)
-    return TensorDescriptor(x, list(x.shape), [*strides[:3], 1], list(block), _layout(block, x.dtype))
+    return TensorDescriptor(x, list(x.shape), descriptor_strides(x), list(block), _layout(block, x.dtype))
 
 
 def _describe_rows(x: torch.Tensor, count: int) -> TensorDescriptor:

@@ -11,24 +11,30 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from example_kernels.attention import on_hopper
 from example_kernels.attention.backward_kernels import keys_kernel, queries_kernel, rows_kernel
-from example_kernels.attention.configurations import Tiles, forward_tiles, keys_tiles, queries_tiles
+from example_kernels.attention.configurations import (
+    MAXIMUM_HEAD_DIM,
+    Tiles,
+    forward_tiles,
+    keys_tiles,
+    queries_tiles,
+)
 from example_kernels.attention.forward_kernel import forward_kernel
+from example_kernels.attention.layout import (
+    can_describe,
+    descriptor_strides,
+    lie_well,
+    on_grid,
+    readable,
+    result_like,
+    row_strides,
+)
 from example_kernels.support.ahead_of_time import Shipped
 from example_kernels.support.autocast import narrowed_by_autocast
-from example_kernels.support.availability import check_triton_device
+from example_kernels.support.availability import KERNEL_DTYPES, check_triton_device
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-MAXIMUM_HEAD_DIM = 256
 ROW_PADDING = 128
 ROWS_A_PROGRAM = 32
 COHORT_BYTES = 24 * 2**20
-ALIGNMENT_BYTES = 16
-GRID_ELEMENTS = 16
-"""Triton specialises kernels on what 16 divides."""
-WIDEST_OFF_THE_GRID = 128
-"""At wider heads addresses of results that are off the grid would not fit the registers."""
-TALLEST_TILE = 128
-"""Rows of the tallest tile of any configuration: offsets within a tile are counted in 32 bits."""
 
 
 def check_arguments(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
@@ -44,7 +50,7 @@ def _check_alike(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ValueError(f"q, k and v are on different devices: {q.device}, {k.device}, {v.device}")
     if not q.dtype == k.dtype == v.dtype:
         raise TypeError(f"q, k and v have different dtypes: {q.dtype}, {k.dtype}, {v.dtype}")
-    if q.dtype not in DTYPES:
+    if q.dtype not in KERNEL_DTYPES:
         raise TypeError(f"attention kernels take float32, float16 and bfloat16, not {q.dtype}")
     _check_shapes(q.shape, k.shape, v.shape)
 
@@ -60,69 +66,9 @@ def _check_shapes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
         raise ValueError(f"head_dim is 1 to {MAXIMUM_HEAD_DIM}, not {q[3]}")
 
 
-def readable(x: torch.Tensor) -> torch.Tensor:
-    """Return `x` so that kernels can address it, copied only where its strides leave no other way.
-
-    Neighbouring elements of a row lie next to each other, and a tile spans less than 2³¹ elements.
-    """
-    return x if (x.stride(-1) == 1 or x.shape[-1] == 1) and _is_near(x) else x.contiguous()
-
-
-def _is_near(x: torch.Tensor) -> bool:
-    """Whether 32 bits hold every offset within a tile of (batch, heads, length, head_dim)."""
-    return x.shape[2] == 1 or TALLEST_TILE * x.stride(2) < 2**31
-
-
-def result_like(x: torch.Tensor) -> torch.Tensor:
-    """Return an empty tensor in the layout of `x` if kernels can address that, else contiguous."""
-    result = torch.empty_like(x)
-    if result.stride(-1) == 1 and _is_near(result):
-        return result
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def can_describe(*tensors: torch.Tensor) -> bool:
-    """Whether the copy engine is to read these: 16 bits, aligned rows, heads and batches, none repeated by stride 0.
-
-    In float32 small tiles are all that fits the registers, and descriptors gain nothing.
-    """
-    return all(x.element_size() == 2 and _aligned(x) for x in tensors)
-
-
-def _aligned(x: torch.Tensor) -> bool:
-    steps = [stride for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True) if size > 1]
-    whole = all(step > 0 and step * x.element_size() % ALIGNMENT_BYTES == 0 for step in steps)
-    row_bytes = x.shape[3] * x.element_size()
-    return x.numel() > 0 and whole and x.data_ptr() % ALIGNMENT_BYTES == 0 and row_bytes % ALIGNMENT_BYTES == 0
-
-
-def lie_well(*tensors: torch.Tensor) -> bool:
-    """Whether the kernels work on these where they lie, with every address in registers: what the compile gate asserts.
-
-    Either the copy engine reads and writes them, or Triton knows that their rows begin on a grid of 16 elements.
-    """
-    described = can_describe(*tensors) and tensors[0].shape[3] <= WIDEST_OFF_THE_GRID
-    return described or all(_on_grid(x) for x in tensors)
-
-
-def _on_grid(x: torch.Tensor) -> bool:
-    sizes = (*_strides(x), x.shape[3])
-    return x.data_ptr() % ALIGNMENT_BYTES == 0 and all(size % GRID_ELEMENTS == 0 for size in sizes)
-
-
-def on_grid(x: torch.Tensor) -> torch.Tensor:
-    """Return a contiguous copy whose rows are rounded up to 16 elements by zeros, which no product or sum sees."""
-    head_dim = x.shape[3]
-    copy = x.new_empty((*x.shape[:3], triton.cdiv(head_dim, GRID_ELEMENTS) * GRID_ELEMENTS))
-    copy[..., :head_dim] = x
-    copy[..., head_dim:] = 0
-    return copy
-
-
 def describe(x: torch.Tensor, rows: int, width: int) -> TensorDescriptor:
     """Return a descriptor of `x` in tiles of `rows` rows of one head."""
-    strides = [stride if size > 1 else x.shape[3] for size, stride in zip(x.shape, x.stride(), strict=True)]
-    return TensorDescriptor(x, list(x.shape), [*strides[:3], 1], [1, 1, rows, width])
+    return TensorDescriptor(x, list(x.shape), descriptor_strides(x), [1, 1, rows, width])
 
 
 def head_width(head_dim: int) -> int:
@@ -138,11 +84,6 @@ def cohort_of(instance_bytes: int) -> int:
 def _precision(x: torch.Tensor) -> str:
     """float32 stays exact; in 16 bits there is nothing to choose."""
     return "ieee" if x.dtype == torch.float32 else "tf32"
-
-
-def _strides(x: torch.Tensor) -> tuple[int, ...]:
-    """Return the strides of batch, head and length; that of a dimension of one counts for nothing."""
-    return tuple(stride if size > 1 else 0 for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True))
 
 
 def launch_forward(
@@ -171,7 +112,7 @@ def launch_forward(
     grid = (triton.cdiv(queries, tiles.queries) * instances,)
     forward_kernel[grid](
         *sources, o, lse,
-        _strides(q), _strides(k), _strides(v), _strides(o),
+        row_strides(q), row_strides(k), row_strides(v), row_strides(o),
         scale, instances, heads, heads // k.shape[1], queries, keys, head_dim, cohort,
         CAUSAL=causal, TAIL=keys % tiles.keys != 0, QUERIES=tiles.queries, KEYS=tiles.keys, WIDTH=width,
         PRECISION=_precision(q), DESCRIPTORS=described, num_warps=tiles.warps, num_stages=tiles.stages,
@@ -189,7 +130,7 @@ def launch_rows(
     width = head_width(head_dim)
     rows_kernel[(padded // ROWS_A_PROGRAM * batch * heads,)](
         o, do, lse, lse if dlse is None else dlse, delta, lse_log2,
-        _strides(o), _strides(do), heads, queries, head_dim, padded,
+        row_strides(o), row_strides(do), heads, queries, head_dim, padded,
         HAS_DLSE=dlse is not None, QUERIES=ROWS_A_PROGRAM, WIDTH=width, num_warps=4,
     )  # fmt: skip
     return delta, lse_log2
@@ -224,7 +165,7 @@ def launch_keys(
     grid = (triton.cdiv(keys, tiles.keys) * instances,)
     keys_kernel[grid](
         *sources, dk, dv, *rows,
-        *(_strides(x) for x in (q, k, v, do, dk, dv)),
+        *(row_strides(x) for x in (q, k, v, do, dk, dv)),
         scale, instances, kv_heads, group, queries, keys, head_dim, rows[0].shape[1], cohort,
         CAUSAL=causal, QUERIES=tiles.queries, KEYS=tiles.keys, WIDTH=width,
         PRECISION=_precision(q), DESCRIPTORS=described, num_warps=tiles.warps, num_stages=tiles.stages,
@@ -259,7 +200,7 @@ def launch_queries(
     grid = (triton.cdiv(queries, tiles.queries) * instances,)
     queries_kernel[grid](
         *sources, dq, *rows,
-        *(_strides(x) for x in (q, k, v, do, dq)),
+        *(row_strides(x) for x in (q, k, v, do, dq)),
         scale, instances, heads, heads // k.shape[1], queries, keys, head_dim, rows[0].shape[1], cohort,
         CAUSAL=causal, TAIL=keys % tiles.keys != 0, QUERIES=tiles.queries, KEYS=tiles.keys, WIDTH=width,
         PRECISION=_precision(q), DESCRIPTORS=described, num_warps=tiles.warps, num_stages=tiles.stages,

@@ -3,7 +3,7 @@
     approximate="none":  Φ(x) = ½ (1 + erf(x / √2))
     approximate="tanh":  Φ(x) ≈ ½ (1 + tanh(√(2/π) (x + 0.044715 x³)))
 
-`gelu` picks the fastest implementation for its argument; `IMPLEMENTATIONS` holds them all by name.
+`gelu` runs the Triton kernel where it can, else torch's own; `IMPLEMENTATIONS` holds them all by name.
 Hendrycks and Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
 """
 
@@ -19,8 +19,6 @@ from example_kernels.support.availability import runs_triton
 
 __all__ = ["IMPLEMENTATIONS", "gelu", "gelu_reference"]
 
-KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-
 
 def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     """Return GeLU of every element of `x`, in its shape and dtype; differentiable once.
@@ -28,7 +26,7 @@ def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     Runs the Triton kernel on CUDA tensors of 32 and 16 bits, torch's own elsewhere.
     Raises ValueError for an `approximate` other than "none" and "tanh".
     """
-    if runs_triton(x) and x.dtype in KERNEL_DTYPES:
+    if runs_triton(x):
         return gelu_triton(x, approximate)
     return gelu_torch(x, approximate)
 

@@ -18,12 +18,11 @@ import triton.language as tl
 
 from example_kernels.gelu.registration import register, register_backward
 from example_kernels.support.ahead_of_time import Shipped
-from example_kernels.support.availability import check_triton_device
+from example_kernels.support.availability import KERNEL_DTYPES, check_triton_device
 from example_kernels.support.layout import dense_like
 
 BLOCK = 1024
 WARPS = 4
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @triton.jit
@@ -83,7 +82,7 @@ def gelu_forward_kernel(x_ptr, y_ptr, n, TANH: tl.constexpr, BLOCK: tl.constexpr
 
 @triton.jit
 def gelu_backward_kernel(dy_ptr, x_ptr, dx_ptr, n, TANH: tl.constexpr, BLOCK: tl.constexpr):
-    """Recompute the slope from x: cheaper than having stored it."""
+    """Recompute the slope from x, so that nothing else is kept for it."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     offsets = tl.arange(0, BLOCK)
     if start + BLOCK <= n:
@@ -99,7 +98,7 @@ def gelu_backward_kernel(dy_ptr, x_ptr, dx_ptr, n, TANH: tl.constexpr, BLOCK: tl
 
 def _check(x: torch.Tensor, approximate: str) -> None:
     check_triton_device(x)
-    if x.dtype not in DTYPES:
+    if x.dtype not in KERNEL_DTYPES:
         raise TypeError(f"GeLU kernels take float32, float16 and bfloat16, not {x.dtype}")
     if approximate not in {"none", "tanh"}:
         raise ValueError(f'approximate is "none" or "tanh", not {approximate!r}')

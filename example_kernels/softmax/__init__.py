@@ -1,6 +1,6 @@
 """Softmax: softmax(x)_i = e^(x_i − m) / Σ_j e^(x_j − m) along one dimension, m its maximum.
 
-`softmax` picks the fastest implementation for its argument; `IMPLEMENTATIONS` holds them all by name.
+`softmax` runs the Triton kernels where it can, else torch's own; `IMPLEMENTATIONS` holds them all by name.
 `online_softmax` and `online_softmax_weighted_sum` are the one-pass recurrence, written to be read.
 """
 
@@ -17,8 +17,6 @@ from example_kernels.support.availability import runs_triton
 
 __all__ = ["IMPLEMENTATIONS", "online_softmax", "online_softmax_weighted_sum", "softmax"]
 
-KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-
 
 def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """Return softmax of `x` along `dim`, in its shape and dtype; differentiable once.
@@ -26,7 +24,7 @@ def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     Runs the Triton kernels on CUDA tensors of 32 and 16 bits, torch's own elsewhere.
     Raises IndexError for a dimension that `x` does not have.
     """
-    if runs_triton(x) and x.dtype in KERNEL_DTYPES:
+    if runs_triton(x):
         return softmax_triton(x, dim)
     return softmax_torch(x, dim)
 

@@ -18,9 +18,8 @@ import triton
 
 from example_kernels.softmax import kernels
 from example_kernels.support.ahead_of_time import Shipped
-from example_kernels.support.availability import check_triton_device, interpreting
+from example_kernels.support.availability import KERNEL_DTYPES, check_triton_device, interpreting
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 TILE = 4096
 SINGLE_TILE_COLUMNS = 32768
 BACKWARD_TILE_COLUMNS = 16384
@@ -149,7 +148,7 @@ def softmax_columns(x: torch.Tensor, y: torch.Tensor) -> None:
 
 def _check(x: torch.Tensor, dim: int) -> None:
     check_triton_device(x)
-    if x.dtype not in DTYPES:
+    if x.dtype not in KERNEL_DTYPES:
         raise TypeError(f"softmax kernels take float32, float16 and bfloat16, not {x.dtype}")
     if not -max(x.dim(), 1) <= dim < max(x.dim(), 1):
         raise IndexError(f"dimension {dim} is out of range for a tensor of {x.dim()} dimensions")

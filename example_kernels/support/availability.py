@@ -7,6 +7,8 @@ import os
 
 import torch
 
+KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
 
 def has_triton() -> bool:
     """Whether Triton is installed; it is not imported."""
@@ -19,8 +21,8 @@ def interpreting() -> bool:
 
 
 def runs_triton(x: torch.Tensor) -> bool:
-    """Whether a Triton kernel can work on `x` where it lies."""
-    return x.is_cuda and torch.version.hip is None and has_triton()
+    """Whether the Triton kernels work on the dtype of `x` where it lies."""
+    return x.dtype in KERNEL_DTYPES and x.is_cuda and torch.version.hip is None and has_triton()
 
 
 def check_triton_device(x: torch.Tensor) -> None:

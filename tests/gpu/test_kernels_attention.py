@@ -14,6 +14,7 @@ pytest.importorskip("triton")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 from example_kernels.attention import IMPLEMENTATIONS, attention, with_triton  # noqa: E402
+from example_kernels.attention.layout import lie_well  # noqa: E402
 from example_kernels.attention.reference import attention_naive  # noqa: E402
 
 kernel = IMPLEMENTATIONS["triton"]
@@ -93,7 +94,7 @@ def test_layout_with_heads_inside_lengths(causal):
 @pytest.mark.parametrize("head_dim", [33, 64, 128, 200, 251])
 def test_misaligned_rows_are_copied_onto_the_grid(head_dim):
     q, k, v, do = (x.detach()[..., 1:] for x in inputs(1, 2, 2, 300, 300, head_dim + 1, torch.bfloat16))
-    assert not with_triton.lie_well(q)
+    assert not lie_well(q)
     expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), causal=True)
     assert max(relative_errors(results(kernel, q, k, v, do, causal=True), expected, do)) < 2e-2
 

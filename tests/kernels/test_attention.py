@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from example_kernels.attention import IMPLEMENTATIONS, attention, configurations, with_triton
+from example_kernels.attention import layout as memory_layout
 from example_kernels.attention.reference import (
     attention_backward_reference,
     attention_naive,
@@ -218,17 +219,17 @@ def test_expanded_keys_are_read_by_stride_zero(inputs):
 )
 def test_what_lies_off_the_grid_is_copied_onto_it(inputs, head_dim, dtype, layout, as_it_lies):
     q, *_ = inputs((2, 2, 2, 5, 7, head_dim), dtype, layout)
-    assert with_triton.lie_well(q) == as_it_lies
-    assert with_triton.lie_well(q[:, :, :1, :]) == as_it_lies
-    copy = with_triton.on_grid(q)
-    assert with_triton.lie_well(copy)
+    assert memory_layout.lie_well(q) == as_it_lies
+    assert memory_layout.lie_well(q[:, :, :1, :]) == as_it_lies
+    copy = memory_layout.on_grid(q)
+    assert memory_layout.lie_well(copy)
     assert torch.equal(copy[..., :head_dim], q)
     assert (copy[..., head_dim:] == 0).all()
 
 
 def test_rows_repeated_by_stride_zero_are_on_the_grid(inputs):
     q, k, v, _ = inputs((2, 2, 2, 5, 7, 64), torch.float16)
-    assert with_triton.lie_well(q, k[:, :1].expand(k.shape), v[:1].expand(v.shape))
+    assert memory_layout.lie_well(q, k[:, :1].expand(k.shape), v[:1].expand(v.shape))
 
 
 def test_columns_out_of_order_are_copied(inputs):
@@ -335,14 +336,14 @@ def test_offsets_within_a_tile_never_pass_32_bits():
         )
 
     tallest = max(max(t.queries, t.keys) for t in every_tile())
-    assert tallest <= with_triton.TALLEST_TILE
+    assert tallest <= memory_layout.TALLEST_TILE
     near, far = rows_apart(2**24 - 1), rows_apart(2**24)
-    assert with_triton.readable(near) is near
-    assert with_triton.readable(far).is_contiguous()
+    assert memory_layout.readable(near) is near
+    assert memory_layout.readable(far).is_contiguous()
     inside_out = torch.empty(2, 2**23 - 1, 1, 2, device="meta").permute(2, 1, 0, 3)
-    assert with_triton.result_like(inside_out).stride() == inside_out.stride()
+    assert memory_layout.result_like(inside_out).stride() == inside_out.stride()
     inside_out = torch.empty(2, 2**24, 1, 2, device="meta").permute(2, 1, 0, 3)
-    assert with_triton.result_like(inside_out).is_contiguous()
+    assert memory_layout.result_like(inside_out).is_contiguous()
 
 
 def test_second_derivative_raises(inputs):
