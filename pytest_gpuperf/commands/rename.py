@@ -25,6 +25,10 @@ def run(arguments: argparse.Namespace) -> Answer:
     storage = chosen_storage(arguments.storage)
     places = baseline_places(storage, arguments.baseline)
     old, new = arguments.old.rstrip("/"), arguments.new.rstrip("/")
+    if not new or ("::" in old and "::" not in new):
+        raise CommandError(
+            f"{new!r} is no id of a test: write NEW as OLD is written, such as 'tests/test_a.py::test_a'"
+        )
     loaded = {place: baseline for place in places if (baseline := baselines.load(storage, *place)) is not None}
     if not any(entries_at(baseline, old) for baseline in loaded.values()):
         raise no_such_entry(old, loaded.values())

@@ -220,7 +220,8 @@ class Closing:
     def _keep(self, outcomes: Sequence[Outcome], accounting: Accounting, *, stopped: bool) -> None:
         record = SessionRecord(
             info=session_info(self._config, self._context.session_id, self._context.bench.machine),
-            outcomes=tuple(outcome for outcome in outcomes if outcome.runs),
+            # What a session that was stopped did not come to is not missing for anyone else.
+            outcomes=tuple(outcome for outcome in outcomes if outcome.runs or (_is_missing(outcome) and not stopped)),
             accounting=accounting.counts(),
             settings=self._context.plain_settings(),
         )
@@ -250,6 +251,10 @@ class Closing:
             save_session(self._context.storage, record.info.machine.key, record)
         except StoreError as error:
             self._notes.append(f"The session's record was not kept: {error}")
+
+
+def _is_missing(outcome: Outcome) -> bool:
+    return outcome.decision.verdict == "missing"
 
 
 def _missing(entry: Entry, *, stopped: bool) -> Outcome:

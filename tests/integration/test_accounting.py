@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from pytest_gpuperf.cli import main
+
 OTHER = "test_suite.py::test_other"
 SUM = re.compile(
     r"(\d+) measured(?: \+ (\d+) failed)?(?: \+ (\d+) skipped)?(?: \+ (\d+) deselected)?(?: \+ (\d+) missing)? "
@@ -298,3 +300,28 @@ def test_errors_in_collection_stop_the_session(suite) -> None:
     going_on = suite.gate("--continue-on-collection-errors")
     assert going_on.ret == 1
     assert sums(going_on) == {"measured": 11, "new": 0}
+
+
+def test_what_a_session_found_missing_can_be_pruned_and_nothing_else(suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(suite.path)
+    suite.replace(
+        "test_suite.py",
+        "def test_other(gpubench, work):",
+        '@pytest.mark.parametrize("kind", ["x"])\ndef test_other(gpubench, work, kind):',
+    )
+    suite.run("--gpuperf-save-baseline", "--gpuperf-runs=5", "-k", "test_other")
+    assert {"test_suite.py::test_other", "test_suite.py::test_other[x]"} < set(suite.entries())
+    assert suite.verdicts()["test_suite.py::test_other"] == "missing"
+    assert main(["prune", "--missing-in", "latest"]) == 0
+    assert "test_suite.py::test_other" not in suite.entries()
+    assert "test_suite.py::test_other[x]" in suite.entries()
+    assert len(suite.entries()) == 11
+
+
+def test_what_a_stopped_session_did_not_come_to_cannot_be_pruned(suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(suite.path)
+    suite.times(op1=150.0)
+    result = suite.gate("-x")
+    assert sums(result)["missing"] == 9
+    assert main(["prune", "--missing-in", "latest"]) == 2
+    assert len(suite.entries()) == 11

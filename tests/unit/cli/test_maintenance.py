@@ -135,7 +135,7 @@ class TestRename:
         assert GONE in _labels(_load(stored, "AMD-EPYC-9654"))
 
     def test_a_name_that_only_begins_alike_is_another(self, gpuperf: Callable, stored: Storage) -> None:
-        code, _, err = gpuperf("rename", "perf/test_gelu.py::test_ge", "x")
+        code, _, err = gpuperf("rename", "perf/test_gelu.py::test_ge", "perf/x.py::x")
         assert code == 2
         assert "no entry at 'perf/test_gelu.py::test_ge'" in err
         assert SLOW in err
@@ -146,6 +146,14 @@ class TestRename:
         assert code == 2
         assert f"the baseline already has an entry for {STEADY}" in err
         assert (_load(stored), _load(stored, "AMD-EPYC-9654")) == before
+
+    @pytest.mark.parametrize(("old", "new"), [(SLOW, ""), (SLOW, "x"), ("perf", ""), ("perf", "/")])
+    def test_what_is_no_id_changes_nothing(self, gpuperf: Callable, stored: Storage, old: str, new: str) -> None:
+        before = _load(stored)
+        code, _, err = gpuperf("rename", old, new)
+        assert code == 2
+        assert "is no id of a test" in err
+        assert _load(stored) == before
 
     def test_one_of_several_benchmarks_of_a_test(
         self, gpuperf: Callable, storage: Storage, make_entry: Callable
@@ -226,7 +234,7 @@ class TestPrune:
     def test_a_number_of_sessions_is_a_whole_number(self, gpuperf: Callable, stored: Storage, count: str) -> None:
         code, _, err = gpuperf("prune", f"--keep-sessions={count}")
         assert code == 2
-        assert "--keep-sessions" in err
+        assert f"--keep-sessions: must be a whole number of at least 0; got '{count}'" in err
 
     def test_a_damaged_baseline_is_left_alone(self, gpuperf: Callable, stored: Storage, folder: Path) -> None:
         damaged = folder / ".gpuperf/baselines/NVIDIA-H200/main.json"
