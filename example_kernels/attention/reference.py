@@ -93,7 +93,7 @@ def _attend_rows(
         total = total * rescale + weights.sum(-1, keepdim=True)
         acc = acc * rescale + weights @ v[:, :, columns]
         maximum = grown
-    return torch.where(total > 0, acc / total, 0.0), (maximum + torch.log(total)).squeeze(-1)
+    return torch.where(total == 0, 0.0, acc / total), (maximum + torch.log(total)).squeeze(-1)
 
 
 def attention_backward_reference(

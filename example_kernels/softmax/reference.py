@@ -35,8 +35,8 @@ def online_normaliser(x: torch.Tensor, tile: int = 128) -> tuple[torch.Tensor, t
     """Return the maximum m and Σ e^(x − m) of every row, shaped like `x` with a last dimension of 1."""
     maximum = x.new_full((*x.shape[:-1], 1), -torch.inf)
     total = torch.zeros_like(maximum)
-    for columns in x.split(tile, dim=-1):
-        maximum, rescale, weights = _absorb(maximum, columns)
+    for start in range(0, x.shape[-1], tile):
+        maximum, rescale, weights = _absorb(maximum, x[..., start : start + tile])
         total = total * rescale + weights.sum(-1, keepdim=True)
     return maximum, total
 
@@ -49,11 +49,11 @@ def online_softmax_weighted_sum(scores: torch.Tensor, values: torch.Tensor, tile
     maximum = scores.new_full((*scores.shape[:-1], 1), -torch.inf)
     total = torch.zeros_like(maximum)
     weighted = scores.new_zeros((*scores.shape[:-1], values.shape[-1]))
-    for columns, rows in zip(scores.split(tile, dim=-1), values.split(tile, dim=-2), strict=True):
-        maximum, rescale, weights = _absorb(maximum, columns)
+    for start in range(0, scores.shape[-1], tile):
+        maximum, rescale, weights = _absorb(maximum, scores[..., start : start + tile])
         total = total * rescale + weights.sum(-1, keepdim=True)
-        weighted = weighted * rescale + weights @ rows
-    return torch.where(total > 0, weighted / total, 0.0)
+        weighted = weighted * rescale + weights @ values[..., start : start + tile, :]
+    return torch.where(total == 0, 0.0, weighted / total)
 
 
 def _absorb(maximum: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -105,6 +105,22 @@ def test_heads_narrower_than_the_tile_are_filled_with_zeros(emulated):
     torch.testing.assert_close(o, attention_naive(q, k, v, causal=True, scale=0.3), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_rows_of_minus_infinity_huge_logits_and_nan(emulated, causal):
+    q, k, v, _ = make_inputs((1, 1, 1, 200, 300), seed=0)
+    q[0, 0, 10:20], k[..., 0] = 0.0, -2.0
+    q[0, 0, 10:20, 0] = 3e38  # their product overflows to −∞ with every key
+    q[0, 0, 70] *= 1e4
+    q[0, 0, 190, 3] = float("nan")
+    o, lse = run_forward(emulated, q, k, v, causal, programs=2)
+    expected, expected_lse = attention_tiled_with_lse(q, k, v, causal=causal, scale=0.3)
+    assert (o[0, 0, 10:20] == 0).all()
+    assert (lse[0, 0, 10:20] == -float("inf")).all()
+    assert o[0, 0, 190].isnan().all()
+    torch.testing.assert_close(o, expected, rtol=1e-3, atol=1e-4, equal_nan=True)
+    torch.testing.assert_close(lse, expected_lse, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
 def test_a_missing_arrival_is_a_deadlock(monkeypatch):
     """The emulation can fail: a consumer that never frees its buffers leaves the producer waiting."""
     monkeypatch.setattr(gluon_emulation, "DEADLOCK_S", 0.5)

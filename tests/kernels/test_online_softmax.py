@@ -68,3 +68,26 @@ def test_leading_dimensions_are_batched():
     scores, values = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 7, 4)
     expected = torch.softmax(scores, -1) @ values
     torch.testing.assert_close(online_softmax_weighted_sum(scores, values, tile=3), expected)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
+def test_nothing_at_all(shape):
+    scores = torch.zeros(shape)
+    assert online_softmax(scores).shape == shape
+    weighted = online_softmax_weighted_sum(scores, torch.ones(shape[1], 4))
+    assert torch.equal(weighted, torch.ones(shape[0], 4) * (shape[1] > 0))
+
+
+@pytest.mark.parametrize("tile", [1, 2, 5])
+def test_infinity_and_nan_spoil_their_own_row_alone(tile):
+    x = torch.zeros(3, 5)
+    x[0, 3], x[1, 3] = INFINITY, float("nan")
+    rows = online_softmax(x, tile).isnan().any(-1)
+    assert rows.tolist() == [True, True, False]
+    assert online_softmax_weighted_sum(x, torch.ones(5, 2), tile).isnan().any(-1).tolist() == [True, True, False]
+
+
+def test_gradients_flow_through_the_recurrence():
+    scores, values = (scores_of(3, 7, 0).requires_grad_(), scores_of(7, 2, 1).requires_grad_())
+    assert torch.autograd.gradcheck(lambda s, v: online_softmax_weighted_sum(s, v, tile=3), (scores, values))
+    assert torch.autograd.gradcheck(lambda s: online_softmax(s, tile=3), (scores,))
