@@ -55,6 +55,11 @@ def _is_xdist_controller(config: pytest.Config) -> bool:
     return config.pluginmanager.hasplugin("dsession") or bool(config.getoption("tx", None))
 
 
+def _only_looks(config: pytest.Config) -> bool:
+    """Whether this session runs no test: --collect-only, --setup-only, --setup-plan."""
+    return bool(config.option.collectonly or config.getoption("setuponly", False))
+
+
 class RunsTests:
     """Runs the benchmark tests of this process."""
 
@@ -69,7 +74,7 @@ class RunsTests:
         """Load the baseline as soon as it is known that it is needed, before anything is measured in vain."""
         context = self._context
         benchmarks = [item for item in session.items if is_benchmark(item)]
-        if not benchmarks or session.config.option.collectonly:
+        if not benchmarks or _only_looks(session.config):
             return
         node_ids = tuple(stable_node_id(item) for item in benchmarks)
         context.collected = lambda: node_ids
@@ -157,7 +162,7 @@ class Tells:
         return result
 
     def _close(self, session: pytest.Session, *, stopped: bool) -> None:
-        if session.config.option.collectonly or (stopped and self._closing.nothing_ran):
+        if _only_looks(session.config) or (stopped and self._closing.nothing_ran):
             return
         held = self._held()
         self._abandoned = len(held)  # unless they are reported below, before anything interrupts

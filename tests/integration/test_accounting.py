@@ -325,3 +325,12 @@ def test_what_a_stopped_session_did_not_come_to_cannot_be_pruned(suite, monkeypa
     assert sums(result)["missing"] == 9
     assert main(["prune", "--missing-in", "latest"]) == 2
     assert len(suite.entries()) == 11
+
+
+@pytest.mark.parametrize("option", ["--setup-plan", "--setup-only", "--collect-only"])
+def test_nothing_is_missing_where_no_test_was_to_run(suite, option: str) -> None:
+    before = sorted(suite.storage.rglob("*"))
+    result = suite.gate("--gpuperf-strict", option)
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*measured*")
+    assert sorted(suite.storage.rglob("*")) == before
