@@ -72,6 +72,6 @@ def _by_benchmark(records: list[SessionRecord], pattern: str) -> dict[str, list[
 
 
 def _table(rows: list[_Row]) -> list[str]:
-    first = [info.started.replace("T", " ").removesuffix("Z") for info, _ in rows]
+    first = [info.second.replace("T", " ") for info, _ in rows]
     cells = [[info.commit[:12] or "-", *(column.cell(outcome) for column in _COLUMNS)] for info, outcome in rows]
     return aligned(first, cells, _HEADINGS, _ALIGNS)

@@ -53,7 +53,7 @@ def _session_line(info: SessionInfo) -> str:
     machine = info.machine
     facts = [f"commit {info.commit[:12]}" if info.commit else "", machine.host]
     facts += [f"driver {machine.driver}" if machine.driver else "", f"torch {machine.torch}" if machine.torch else ""]
-    return ", ".join(filter(None, (f"session {info.id} of {info.started}", *facts)))
+    return ", ".join(filter(None, (f"session {info.id} of {info.second}Z", *facts)))
 
 
 def _entry_table(entries: list[Entry]) -> list[str]:

@@ -103,7 +103,8 @@ def session_info(config: pytest.Config, session_id: str, machine: Machine) -> Se
     """Say when, where and from which commit a session measured."""
     return SessionInfo(
         id=session_id,
-        started=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        # To the millisecond: records are found by the order of their times, and short sessions follow each other fast.
+        started=datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z",
         commit=_commit(config),
         machine=machine,
         command=shlex.join(["pytest", *(str(argument) for argument in config.invocation_params.args)]),

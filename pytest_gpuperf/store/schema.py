@@ -31,12 +31,17 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     id: str
     """Short and unique within its file; what `RunRecord.session` refers to."""
     started: str
-    """ISO 8601, UTC, to the second: `2026-12-01T00:45:00Z`."""
+    """ISO 8601, UTC: `2026-12-01T00:45:00.120Z`. The fraction is for the order of sessions, and may be absent."""
     commit: str = ""
     machine: Machine
     command: str = ""
     version: str = ""
     """Of pytest-gpuperf."""
+
+    @property
+    def second(self) -> str:
+        """When it was to the second, for people: `2026-12-01T00:45:00`."""
+        return self.started.removesuffix("Z").partition(".")[0]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

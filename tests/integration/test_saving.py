@@ -222,3 +222,12 @@ def test_a_failing_session_with_json_elsewhere_writes_no_other_file(suite, tmp_p
     before = {path for path in suite.path.rglob("*") if ".gpuperf" not in path.parts}
     suite.gate(OTHER, f"--gpuperf-json={tmp_path / 'out.json'}")
     assert {path for path in suite.path.rglob("*") if ".gpuperf" not in path.parts} == before
+
+
+def test_session_records_lie_in_the_order_of_their_sessions(suite) -> None:
+    seen = [path.name for path in records(suite)]
+    for number in range(4):
+        suite.gate("-k", f"op{number}")
+        (added,) = {path.name for path in records(suite)} - set(seen)
+        seen.append(added)
+    assert seen == sorted(seen)
