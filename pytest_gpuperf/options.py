@@ -271,10 +271,13 @@ class Options:
 
     def _refuse_unknown_ini_keys(self) -> None:
         known = [setting.ini for setting in (*PER_SESSION.values(), *PER_BENCHMARK.values())]
-        for key in _ini_mapping(self._config):
+        places = {key: str(self._config.inipath) for key in _ini_mapping(self._config)}
+        # Before pytest 9 what `-o` gives is not among the file's keys.
+        places |= {text.partition("=")[0]: "-o" for text in self._config.getoption("override_ini", None) or ()}
+        for key, place in places.items():
             if key.startswith("gpuperf") and key not in known:
                 hint = _suggestion(key, known, shared="gpuperf_")
-                raise pytest.UsageError(f"{self._config.inipath}: unknown ini key {key!r}{hint}")
+                raise pytest.UsageError(f"{place}: unknown ini key {key!r}{hint}")
 
 
 def _parsed(parse: Any, raw: object, place: str) -> Any:

@@ -54,13 +54,18 @@ class Measured:
 
 
 def stable_node_id(item: pytest.Item) -> str:
-    """Return the node id as it is without pytest-xdist, which appends `@group` to grouped tests in its workers."""
-    node_id = item.nodeid
-    for mark in item.iter_markers("xdist_group"):
-        group = mark.args[0] if mark.args else mark.kwargs.get("name", "default")
-        if item.config.getoption("dist", "no") == "loadgroup":
-            return node_id.removesuffix(f"@{group}")
-    return node_id
+    """Return the node id as it is without pytest-xdist, which appends `@group` to grouped tests in its workers.
+
+    Of several groups its older versions append the closest, later ones all of them.
+    """
+    if not item.config.getoption("loadgroup", False):  # what a worker is told; its `dist` depends on the version
+        return item.nodeid
+    marks = item.iter_markers("xdist_group")
+    groups = [str(mark.args[0] if mark.args else mark.kwargs.get("name", "default")) for mark in marks]
+    for appended in ("_".join(sorted(set(groups))), *groups[:1]):
+        if groups and item.nodeid.endswith(f"@{appended}"):
+            return item.nodeid.removesuffix(f"@{appended}")
+    return item.nodeid
 
 
 class Bench:

@@ -263,7 +263,7 @@ class ProgressLine:
     def __init__(self, config: pytest.Config, why: str, tests: int, rounds: int) -> None:
         reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
         # The workers of pytest-xdist have a reporter that writes nowhere.
-        silent = hasattr(config, "workerinput") or config.get_verbosity() < 0
+        silent = hasattr(config, "workerinput") or config.getoption("verbose", 0) < 0
         self._reporter = None if silent else reporter
         self._what = f"gpuperf: {why}: {_counted(tests, 'test')} in {_counted(rounds, 'fresh process', 'es')}"
         self._tests = tests

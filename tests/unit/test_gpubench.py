@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
-import torch
 
 from pytest_gpuperf.gpubench import BenchmarkCall, GpuBench
 
@@ -197,7 +197,7 @@ async def async_generator() -> Any:
         (lambda bench: bench.run(int, 3), r"args must be a tuple or list of fn's positional arguments, .*, not int"),
         (lambda bench: bench.run(int, "3"), "args must be a tuple or list .*, not str"),
         (lambda bench: bench.run(int, {3: 4}), "args must be a tuple or list .*, not dict"),
-        (lambda bench: bench.run(int, torch.ones(1, 2)), "args must be a tuple or list .*, not Tensor"),
+        (lambda bench: bench.run(int, numpy.ones((1, 2))), "args must be a tuple or list .*, not ndarray"),
         (lambda bench: bench.run(int, (), 3), "kwargs must be a dict, not int"),
         (lambda bench: bench.run(int, (), []), "kwargs must be a dict, not list"),
         (lambda bench: bench.compare([int, float]), "takes a dict of functions by name, not list"),
