@@ -30,8 +30,11 @@ BENCH := $(PYTEST) example_kernels -q --gpuperf-only --gpuperf-storage=$(STORAGE
 
 .PHONY: bench test lint types unit docs clean
 
+# The folder of this machine's model: a baseline of another one is no baseline here.
+MODEL = $(shell $(PYTHON) -c 'from pytest_gpuperf.measure.backends import backend_for; print(backend_for(None).machine().key)')
+
 bench: $(READY)
-	@ls $(STORAGE)/baselines/*/main.json >/dev/null 2>&1 || $(BENCH) --gpuperf-save-baseline
+	@test -e "$(STORAGE)/baselines/$(MODEL)/main.json" || $(BENCH) --gpuperf-save-baseline
 	@$(BENCH) --gpuperf
 
 # In this order so that the cheapest failure comes first; pytest's own summary is the last line.
