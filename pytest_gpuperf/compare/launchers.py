@@ -20,6 +20,8 @@ LOG_TAIL_LINES = 25
 READY_FILE = "ready.json"
 EXIT_FILE = "exit.json"
 TURN_PREFIX = "turn-"
+SESSION_VARIABLE = "GPUPERF_SESSION_PID"
+"""Environment variable that tells a worker whose it is: it may be an orphan before it can look who its parent is."""
 # Lets torch.cuda.is_available(), which many a suite calls while it is collected, ask NVML and leave CUDA alone.
 FORK_FRIENDLY = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
@@ -50,7 +52,7 @@ class FreshCommand:
             return subprocess.Popen(
                 self.line(option),
                 cwd=self.cwd,
-                env={**os.environ, **self.environment},
+                env={**os.environ, **self.environment, SESSION_VARIABLE: str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -19,7 +19,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from pytest_gpuperf.compare.fresh import EventWriter, FinishedEvent, ImportedEvent, MeasuredEvent, Request, StartedEvent
-from pytest_gpuperf.compare.launchers import EXIT_FILE, READY_FILE, TURN_PREFIX
+from pytest_gpuperf.compare.launchers import EXIT_FILE, READY_FILE, SESSION_VARIABLE, TURN_PREFIX
 from pytest_gpuperf.session.bench import Bench, stable_node_id
 
 TEXT_LIMIT_CHARACTERS = 2000
@@ -116,7 +116,7 @@ class FreshWorker(_Collects):
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the request in place of pytest's own loop."""
-        _end_with_parent()
+        _end_with(_session_pid())
         self._run(session, self._folder)
         return True
 
@@ -131,13 +131,13 @@ class ForkServer(_Collects):
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Serve requests until the parent is gone (which ends this process itself when it has no more)."""
-        _end_with_parent()
+        owner = _session_pid()
+        _end_with(owner)
         _import_for_all()
         refusal = _why_not_to_fork()
         _write_whole(self._home / READY_FILE, {"refusal": refusal})
-        parent = os.getppid()
         turn = 0
-        while not refusal and os.getppid() == parent:
+        while not refusal and _is_running(owner):
             link = self._home / f"{TURN_PREFIX}{turn}"
             if link.is_symlink():
                 self._serve(session, link.resolve())
@@ -147,11 +147,12 @@ class ForkServer(_Collects):
         return True
 
     def _serve(self, session: pytest.Session, folder: Path) -> None:
+        server = os.getpid()
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                _end_with_parent()
+                _end_with(server)
                 self._run(session, folder)
                 self._bench.close()
                 code = 0
@@ -255,10 +256,32 @@ def imported_files() -> dict[str, str]:
     return {name: str(Path(file).resolve()) for name, file in files if isinstance(file, str)}
 
 
-def _end_with_parent() -> None:
-    """Have the kernel end this process when its parent dies, however that happens; only where there is such a call."""
+def _session_pid() -> int:
+    """Return the process that this one works for."""
+    return int(os.environ.get(SESSION_VARIABLE, os.getppid()))
+
+
+def _end_with(owner: int) -> None:
+    """Have the kernel end this process when its parent dies, however that happens; only where there is such a call.
+
+    It ends at once where `owner`, that parent, is dead already: nothing would tell it any more.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if not _is_running(owner):
+        os._exit(1)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether a process is there and not dead; one that is dead may wait to be looked at."""
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    except ProcessLookupError:
+        return False
+    except (OSError, IndexError):
+        return True  # another user's, or there is no such place to look at
+    return state not in ("Z", "X")
 
 
 def _import_for_all() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -254,3 +255,23 @@ def test_pytest_exit_in_a_test(suite) -> None:
     assert result.ret == 2
     assert "The session ended before 1 unsettled test was reported; nothing was stored." in result.stdout.str()
     assert files(suite) == before
+
+
+@pytest.mark.parametrize("option", ["--gpuperf-fork-server", "--gpuperf-fresh-worker"])
+@pytest.mark.parametrize("how", ["gone", "not looked at"])
+def test_a_fresh_process_whose_session_died_before_it_could_look_ends_by_itself(
+    suite, tmp_path: Path, option: str, how: str
+) -> None:
+    session = subprocess.Popen([sys.executable, "-c", ""])
+    if how == "gone":
+        session.wait()
+    else:
+        os.waitid(os.P_PID, session.pid, os.WEXITED | os.WNOWAIT)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"{option}={tmp_path}", "test_suite.py"]
+    environment = {**os.environ, "GPUPERF_SESSION_PID": str(session.pid)}
+    orphan = subprocess.Popen(command, cwd=suite.path, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        assert orphan.wait(timeout=60) == 1
+    finally:
+        orphan.kill()
+        session.wait()
