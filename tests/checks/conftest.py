@@ -122,3 +122,40 @@ def inspected(backend: Backend, record_property: Callable[[str, object], None]) 
         return found
 
     return run
+
+
+@pytest.fixture
+def silent(inspected: Inspect) -> Callable[..., None]:
+    """Return what asserts that the checks say nothing of a callable."""
+
+    def check(fn: Callable[..., Any], *args: Any, **stated: Any) -> None:
+        found = inspected(fn, *args, **stated)
+        assert found.findings == ()
+        assert found.notes == ()
+
+    return check
+
+
+@pytest.fixture
+def lazy_softmax() -> Callable[[Any], Any]:
+    """Return a function whose result computes itself when anything of torch is asked of it, and not before."""
+    torch = pytest.importorskip("torch")
+
+    class Lazy(torch.Tensor):  # type: ignore[misc, name-defined]
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            args = tuple(a.materialise() if isinstance(a, Lazy) else a for a in args)
+            return func(*args, **(kwargs or {}))
+
+        def materialise(self) -> Any:
+            with torch._C.DisableTorchFunctionSubclass():
+                if not hasattr(self, "value"):
+                    self.value = torch.softmax(self.source, -1)
+                return self.value
+
+    def call(x: Any) -> Any:
+        lazy = torch.Tensor._make_subclass(Lazy, torch.empty(0, device=x.device))
+        lazy.source = x
+        return lazy
+
+    return call

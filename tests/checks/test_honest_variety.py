@@ -13,16 +13,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture
-def silent(inspected):
-    def check(fn, *args, **stated):
-        found = inspected(fn, *args, **stated)
-        assert found.findings == ()
-        assert found.notes == ()
-
-    return check
-
-
 def softmax(x):
     return torch.softmax(x, -1)
 
