@@ -78,13 +78,13 @@ def _drifted(evidence: Evidence) -> bool:
 def _differs_from_reference(evidence: Evidence) -> bool:
     subject, first, torch = evidence.subject, evidence.first, evidence.torch
     reference = subject.reference
-    if reference is None or reference is subject.fn or (first.reference_s or 1.0) > LONGEST_REFERENCE_S:
+    if reference is None or reference is subject.fn or evidence.reference_s > LONGEST_REFERENCE_S:
         return False
     now = evidence.fresh.observed.samples
     if not _is_steady(evidence) or apart(first.samples, first.expected_samples, torch):
         # Verified to be close, and yet apart by that measure: both are rounding errors about zero.
         return False
-    evidence.reserve(0, 2 * (first.reference_s or 0.0))
+    evidence.reserve(0, 2 * evidence.reference_s)
     expected, again = (evidence.samples(reference(*args, **kwargs)) for args, kwargs in _fresh_values(evidence, 2))
     # A reference that is random itself, or works in place, proves nothing on a second call.
     return apart(expected, now, torch) and same_samples(expected, again, torch) and _differs_nearby(evidence, reference)

@@ -145,7 +145,7 @@ def test_input_is_read_and_then_zeroed(inspected, x):
 
 def test_wrapped_in_functools_cache(inspected):
     cached = functools.lru_cache(lambda n: sum(range(n)))
-    assert names(inspected(cached, 1000)) == {"caching"}
+    assert doubted(inspected(cached, 1000), "caching")
 
 
 def test_output_is_the_input(inspected, x):
@@ -264,7 +264,7 @@ def test_work_shrinks_after_the_first_calls(inspected, x):
         return cheat.kept * 1.0
 
     cheat.calls = 0
-    assert doubted(inspected(cheat, x), "work", "output")
+    assert doubted(inspected(cheat, x), "work", "output", "caching")
 
 
 def test_half_of_the_work_after_the_first_calls(inspected, x):

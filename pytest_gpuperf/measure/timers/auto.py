@@ -1,4 +1,4 @@
-"""The timer that is chosen by a pilot: events, or a graph for a call too short for them."""
+"""The timer that is chosen by a pilot: events, or a graph for a call that is too short for them or launch-bound."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from pytest_gpuperf.measure.timers.graph import GraphTimer
 from pytest_gpuperf.measure.timers.pilot import Pilot, take_pilot
 from pytest_gpuperf.measure.timers.rig import Rig
 
-SHORT_US = 10.0
-"""Below this, what events add to a call matters."""
+SHORT_US = 40.0
+"""Below this, what events add to a call, and how much that differs from run to run, matters."""
+LAUNCH_BOUND_US = 1_000.0
+"""Up to this, the gaps between the kernels of a launch-bound call matter."""
 LIKE_BEFORE = "like the runs it is compared with"
 
 
@@ -67,7 +69,7 @@ class AutoTimer:
     def _wants_graph(self, target: Target, pilot: Pilot) -> bool:
         if pilot.nothing or (target.setup is not None and self._preferred is None):
             return False
-        return self._preferred == "graph" or pilot.net_us < SHORT_US
+        return self._preferred == "graph" or pilot.net_us < (LAUNCH_BOUND_US if pilot.launch_bound else SHORT_US)
 
     def _take_graph(self, target: Target, pilot: Pilot) -> str:
         """Choose a graph; return why it cannot be, empty where it is."""

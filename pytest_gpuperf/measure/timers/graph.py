@@ -1,7 +1,8 @@
 """Unrolled calls in one CUDA graph: what a short kernel takes without gaps between launches, and without the host.
 
 A trial is one replay between two events, whose floor is shared by all its calls. Cold, the cache is flushed before the
-replay and every call in it has inputs and outputs of its own, so that none finds what another one left.
+replay and every call in it has inputs and outputs of its own, so that none finds what another one left; a call whose inputs cannot
+be copied is alone in its replay, unless it is so short that what events add would matter.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from pytest_gpuperf.measure.timers.rig import Rig
 REPLAY_US = 1_000.0
 """A replay takes about this long, so that two runs whose pilots choose differently still agree within 0.2 %."""
 LEAST_REPLAY_US = 200.0
+LEAST_ALONE_US = 40.0
+"""A shorter call is not to be alone in a replay."""
 MOST_CALLS = 256
 CAPTURE_US = 2_000_000.0
 """Of the host's time."""
@@ -46,6 +49,8 @@ class GraphTimer:
         self._replays = EventsTimer(rig, cache)
         self._replay = Target(_no_graph)
         self._calls = 1
+        self._alone = False
+        """Whether a cold replay is of one call because its inputs cannot be copied."""
         self._kept: Any = None
         self.call_us = 0.0
         """What a call took in the first replays."""
@@ -61,9 +66,13 @@ class GraphTimer:
         return self._calls
 
     def describe(self) -> str:
-        """Name everything that shapes the figure. The number of calls is no part of it: it may differ by run."""
-        inputs = ", inputs of its own for each call" if self.cache == "cold" else ""
-        return self.kind + self._replays.describe().removeprefix(self._replays.kind) + inputs
+        """Name everything that shapes the figure.
+
+        The number of calls is no part of it: it may differ by run, and is large enough not to matter where it can be.
+        """
+        inputs = ", one call a replay" if self._alone else ", inputs of its own for each call"
+        cold = inputs if self.cache == "cold" else ""
+        return self.kind + self._replays.describe().removeprefix(self._replays.kind) + cold
 
     def prepare(self, target: Target) -> None:
         """Look at the call, choose how many of it to unroll, and capture them.
@@ -110,13 +119,13 @@ class GraphTimer:
 
     def _unrolled(self, target: Target, pilot: Pilot) -> list[Callable[[], Any]]:
         """Return the calls to capture."""
-        wanted = unrolled_calls(pilot.net_us, pilot.host_us)
-        if self.cache == "warm" or wanted == 1:
-            return [target.bind()] * wanted
+        if self.cache == "warm":
+            return [target.bind()] * unrolled_calls(pilot.net_us, pilot.host_us)
         try:
             return self._rotated(target, pilot)
         except NotRotatableError as why:
-            if pilot.net_us >= LEAST_REPLAY_US:
+            if pilot.net_us >= LEAST_ALONE_US:
+                self._alone = True
                 return [target.bind()]  # flushed before each replay: there is no other call to warm anything up
             raise GraphUnavailableError(
                 f"a cold cache needs inputs of its own for every call, and {why}", warm_helps=True
@@ -125,6 +134,8 @@ class GraphTimer:
     def _rotated(self, target: Target, pilot: Pilot) -> list[Callable[[], Any]]:
         rig = self._rig
         rotation = Rotation(target, rig.torch)
+        if unrolled_calls(pilot.net_us, pilot.host_us) == 1:
+            return [target.bind()]
         each_bytes = rotation.size_bytes + rig.peak_bytes(target.bind())
         calls = unrolled_calls(pilot.net_us, pilot.host_us, each_bytes, int(MEMORY_SHARE * rig.memory_bytes))
         too_few = calls * pilot.net_us < min(LEAST_REPLAY_US, MOST_CALLS * pilot.net_us)

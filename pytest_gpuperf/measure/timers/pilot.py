@@ -33,6 +33,11 @@ class Pilot:
         """What is above the floor: of a short kernel a microsecond or two more than it takes."""
         return max(self.read_us - self.floor_us, 0.0)
 
+    @property
+    def launch_bound(self) -> bool:
+        """Whether the host takes longer to dispatch the call than the device to run it."""
+        return self.queued and self.host_us > self.net_us
+
 
 def take_pilot(timer: EventsTimer, target: Target) -> Pilot:
     """Look at the target through a timer that has been prepared for it."""

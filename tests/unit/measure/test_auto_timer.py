@@ -5,7 +5,7 @@ import pytest
 from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.errors import GraphUnavailableError
 from pytest_gpuperf.measure.timers import auto as auto_module
-from pytest_gpuperf.measure.timers.auto import SHORT_US, AutoTimer
+from pytest_gpuperf.measure.timers.auto import LAUNCH_BOUND_US, SHORT_US, AutoTimer
 from pytest_gpuperf.measure.timers.pilot import pilot_of
 
 
@@ -23,9 +23,23 @@ def note(timer, target):
     ("time_us", "kind"), [(2.0, "graph"), (SHORT_US - 0.1, "graph"), (SHORT_US + 0.1, "events"), (58.0, "events")]
 )
 def test_the_pilot_decides_by_the_time_on_the_device(rig, time_us, kind):
-    timer, _ = prepared(rig, lambda: rig.launch(time_us, host_us=1000.0))
+    timer, _ = prepared(rig, lambda: rig.launch(time_us, host_us=1.0))
     assert timer.kind == kind
     assert timer.describe().startswith(f"{kind}, queued")
+
+
+@pytest.mark.parametrize(
+    ("time_us", "host_us", "kind"),
+    [
+        (90.0, 80.0, "events"),
+        (90.0, 95.0, "graph"),
+        (900.0, 5000.0, "graph"),
+        (LAUNCH_BOUND_US + 0.1, 5000.0, "events"),
+    ],
+)
+def test_what_the_host_takes_longer_to_dispatch_is_replayed_without_its_gaps(rig, time_us, host_us, kind):
+    timer, _ = prepared(rig, lambda: rig.launch(time_us, host_us=host_us))
+    assert timer.kind == kind
 
 
 def test_it_says_what_it_chose_with_the_time_and_the_floor(rig):

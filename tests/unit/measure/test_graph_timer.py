@@ -118,10 +118,20 @@ def test_a_cold_graph_without_copies_is_refused_with_the_culprit_and_the_remedy(
 
 def test_a_long_call_is_cold_alone(rig, rotation, monkeypatch):
     monkeypatch.setattr(rotation, "refusal", "no tensors")
-    for time_us in (250.0, 5000.0):
+    for time_us in (50.0, 250.0, 5000.0):
         timer, target = prepared(rig, lambda time_us=time_us: rig.launch(time_us), cache="cold")
         assert timer.calls == 1
         assert "graph of 1 call" in timer.batch(target, 1).notes
+        assert timer.describe().endswith(", one call a replay")
+
+
+def test_a_call_that_could_have_copies_is_not_told_apart_by_being_too_long_for_a_second_one(rig, rotation):
+    described = [
+        prepared(rig, lambda time_us=time_us: rig.launch(time_us), cache="cold")[0].describe()
+        for time_us in (900.0, 1100.0)
+    ]
+    assert described[0] == described[1]
+    assert rotation.made == 2  # none for the one that is alone
 
 
 def test_copies_take_a_share_of_the_memory_at_most(rig, rotation, monkeypatch):
