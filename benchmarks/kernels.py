@@ -1,9 +1,9 @@
 """Time the example kernels against their rivals on this GPU, and write the tables that the documentation quotes.
 
-    python benchmarks/kernels.py [--output benchmarks/results/kernels]
+    python benchmarks/kernels.py [--output benchmarks/results/kernels] [--only gelu softmax]
 
-Writes OUTPUT.json (every figure, with device and versions) and OUTPUT.md (the tables). Medians of one run, rivals
-interleaved; "copy" is a copy of the same bytes, timed beside them.
+Writes OUTPUT.json (every figure, with device and versions) and OUTPUT.md (the tables, the targets last), both again
+after every table. Medians of one run, rivals interleaved; "copy" is a copy of the same bytes, timed beside them.
 """
 
 from __future__ import annotations
@@ -11,18 +11,31 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import platform
-from collections.abc import Callable
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 import triton
+from kernel_tables import TITLES, Row, duration_us, markdown, with_rates, with_ratios
 from queued_timing import time_rivals_us
-from tabulate import tabulate
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from example_kernels.attention import IMPLEMENTATIONS as ATTENTION
+from example_kernels.attention.reference import attention_naive
 from example_kernels.gelu import IMPLEMENTATIONS as GELU
 from example_kernels.softmax import IMPLEMENTATIONS as SOFTMAX
+
+COMPILERS = 12
+COMPILED_SHAPES = 64
+"""More than torch.compile makes of one function by default before it gives up and runs it eagerly."""
 
 GELU_ELEMENTS = 64 * 2**20
 SOFTMAX_SHAPES = [
@@ -32,97 +45,331 @@ SOFTMAX_SHAPES = [
     (4096, 8192),
     (4096, 32768),
     (2048, 40000),
+    (2048, 40001),
     (512, 131072),
     (64, 1048576),
+    (64, 1048577),
 ]
-ATTENTION_SHAPES = [(4, 32, 4096, 128), (4, 16, 8192, 64), (1, 32, 16384, 128), (4, 32, 4000, 128), (4, 32, 4096, 80)]
 MEMORY_LENGTHS = [1024, 2048, 4096, 8192, 16384]
-Row = dict[str, object]
+SCORE_LENGTHS = [512, 1024, 2048, 4096, 8192, 16384, 32768]
+NOTES = (
+    "Medians of one run, calls queued behind a spin, L2 flushed before each, rivals in turn. "
+    '"copy" copies the same bytes. "×" says how many times as fast as a rival.\n',
+    "General shapes: where rows are sliced from longer ones ([..., 1:]) they begin off the 16-byte grid; flash then "
+    "gets `.contiguous()` inside its timed call (its backward does not pay for that), and ours copies by itself.\n",
+)
+
+Call = Callable[[], object]
+Calls = dict[str, Call]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Inputs, and the rivals on them: made only when their turn comes. `about` is told beside the times."""
+
+    name: str
+    make: Callable[[], Calls]
+    about: tuple[tuple[str, str], ...] = ()
+    launches: int = 8
+
+
+@dataclass(frozen=True)
+class Attend:
+    """One attention problem; `layout` is how its tensors lie in memory."""
+
+    shape: tuple[int, int, int, int]
+    causal: bool = False
+    backward: bool = False
+    keys: int = 0
+    kv_heads: int = 0
+    layout: str = ""
+    dtype: torch.dtype = torch.bfloat16
+
+    @property
+    def name(self) -> str:
+        """The shape of the queries, what is special about the rest, mask and direction."""
+        parts = [
+            "×".join(map(str, self.shape)),
+            f"{self.keys} keys" if self.keys else "",
+            f"{self.kv_heads} key heads" if self.kv_heads else "",
+            self.layout,
+            "causal" if self.causal else "",
+            "backward" if self.backward else "forward",
+        ]
+        return " ".join(filter(None, parts))
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Return q, k and v."""
+        batch, heads, queries, width = self.shape
+        kv = (batch, self.kv_heads or heads, self.keys or queries, width)
+        return [self._lay(shape).detach().requires_grad_(self.backward) for shape in (self.shape, kv, kv)]
+
+    def _lay(self, shape: tuple[int, int, int, int]) -> torch.Tensor:
+        batch, heads, length, width = shape
+        if self.layout == "sliced":
+            return torch.randn(batch, heads, length, width + 1, device="cuda", dtype=self.dtype)[..., 1:]
+        if self.layout == "transposed":
+            return torch.randn(batch, length, heads, width, device="cuda", dtype=self.dtype).transpose(1, 2)
+        return torch.randn(shape, device="cuda", dtype=self.dtype)
+
+    def calls(self, rivals: dict[str, Callable[..., torch.Tensor]]) -> Calls:
+        """Return the calls to time, of the same inputs."""
+        q, k, v = self.tensors()
+        if not self.backward:
+            return {n: lambda f=f: f(q, k, v, causal=self.causal) for n, f in rivals.items()}
+        calls = {}
+        for name, function in rivals.items():
+            try:
+                o = function(q, k, v, causal=self.causal)
+            except Exception as error:
+                calls[name] = _raising(error)
+                continue
+            do = torch.randn_like(o)
+            calls[name] = lambda o=o, do=do: torch.autograd.grad(o, (q, k, v), do, retain_graph=True)
+        return calls
+
+
+def _raising(error: Exception) -> Call:
+    def call() -> None:
+        raise error
+
+    return call
+
+
+def _with_backend(backend: SDPBackend) -> Callable[..., torch.Tensor]:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False) -> torch.Tensor:
+        with sdpa_kernel(backend):
+            return ATTENTION["torch"](q, k, v, causal=causal)
+
+    return attend
+
+
+def _contiguous_first(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False) -> torch.Tensor:
+        return function(q.contiguous(), k.contiguous(), v.contiguous(), causal=causal)
+
+    return attend
+
+
+def gelu_problems() -> list[Problem]:
+    """GeLU of 64 M elements, forward and backward."""
+    problems = []
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        short = str(dtype).removeprefix("torch.")
+        problems += [Problem(f"{a} {short}", lambda d=dtype, a=a: _gelu(d, a)) for a in ("tanh", "none")]
+        problems.append(Problem(f"tanh {short} backward", lambda d=dtype: _gelu_backward(d)))
+    return problems
+
+
+def _gelu(dtype: torch.dtype, approximate: str) -> Calls:
+    x = torch.randn(GELU_ELEMENTS, device="cuda", dtype=dtype)
+    return {"copy": x.clone, **{name: lambda f=f: f(x, approximate) for name, f in GELU.items()}}
+
+
+def _gelu_backward(dtype: torch.dtype) -> Calls:
+    x = torch.randn(GELU_ELEMENTS, device="cuda", dtype=dtype).requires_grad_()
+    dy = torch.randn_like(x)
+    outputs = {name: GELU[name](x, "tanh") for name in ("torch", "triton", "cuda")}
+    return {n: lambda y=y: torch.autograd.grad(y, x, dy, retain_graph=True) for n, y in outputs.items()}
+
+
+def softmax_problems() -> list[Problem]:
+    """Softmax along rows from narrow to very wide, on the grid and off it."""
+    return [Problem("×".join(map(str, shape)), lambda s=shape: _softmax(s)) for shape in SOFTMAX_SHAPES]
+
+
+def _softmax(shape: tuple[int, int]) -> Calls:
+    x = torch.randn(shape, device="cuda")
+    return {"copy": x.clone, **{name: lambda f=f: f(x, -1) for name, f in SOFTMAX.items()}}
+
+
+def attention_problems() -> list[Problem]:
+    """Attention of whole tiles and aligned rows, and a length and a width that are not."""
+    shapes = [(4, 32, 4096, 128), (4, 16, 8192, 64), (1, 32, 16384, 128), (4, 32, 4000, 128), (4, 32, 4096, 80)]
+    problems = [Attend(s, causal, backward) for s in shapes for causal in (False, True) for backward in (False, True)]
+    rivals = {name: ATTENTION[name] for name in ("flash", "cudnn", "triton")}
+    return [Problem(p.name, lambda p=p: p.calls(rivals), launches=10) for p in problems]
+
+
+def general_problems() -> list[Problem]:
+    """Attention of lengths, widths, strides and heads that fit no tile, beside flash."""
+    every = [(False, False), (True, False), (False, True), (True, True)]
+    forward = every[:2]
+    kinds = [
+        (Attend((4, 32, 4096, 100)), every),
+        (Attend((4, 32, 4097, 128)), every),
+        (Attend((4, 16, 4000, 64)), every),
+        (Attend((4, 16, 4097, 64)), forward),
+        (Attend((4, 32, 4096, 64), layout="sliced"), every),
+        (Attend((4, 32, 4096, 128), layout="sliced"), every),
+        (Attend((2, 16, 4096, 200)), every),
+        (Attend((2, 16, 4096, 256)), every),
+        (Attend((2, 16, 4096, 40)), forward),
+        (Attend((8, 32, 1, 100), keys=4096), every[:1]),
+        (Attend((8, 32, 1, 128), keys=4096), every[:1]),
+        (Attend((4, 32, 4096, 128), layout="transposed"), every),
+        (Attend((4, 32, 4096, 128), kv_heads=8), every),
+    ]
+    problems = []
+    for kind, variants in kinds:
+        for causal, backward in variants:
+            attend = Attend(kind.shape, causal, backward, kind.keys, kind.kv_heads, kind.layout)
+            copied = attend.layout == "sliced"
+            flash = _contiguous_first(ATTENTION["flash"]) if copied else ATTENTION["flash"]
+            rivals = {"flash": flash, "triton": ATTENTION["triton"]}
+            about = (("flash gets", "copies" if copied else "as it is"),)
+            problems.append(Problem(attend.name, lambda a=attend, r=rivals: a.calls(r), about, launches=16))
+    return problems
+
+
+FLOAT32_RIVALS = {
+    "efficient": _with_backend(SDPBackend.EFFICIENT_ATTENTION),
+    "math": _with_backend(SDPBackend.MATH),
+    "triton": ATTENTION["triton"],
+}
+
+
+def float32_problems() -> list[Problem]:
+    """Attention in float32, which has no FlashAttention in torch."""
+    problems = [
+        Attend((2, 16, 2048, width), causal, backward, dtype=torch.float32)
+        for width in (64, 128)
+        for causal in (False, True)
+        for backward in (False, True)
+    ]
+    return [Problem(p.name, lambda p=p: p.calls(FLOAT32_RIVALS), launches=16) for p in problems]
+
+
+def float32_errors(rows: Sequence[Row]) -> list[Row]:
+    """Add to the rows of forward how far each rival is from float64, by norms."""
+    told = []
+    for row, problem in zip(rows, float32_problems(), strict=True):
+        errors = {}
+        if problem.name.endswith("forward"):
+            width, causal = int(problem.name.split()[0].split("×")[3]), "causal" in problem.name
+            q, k, v = Attend((1, 1, 2048, width), dtype=torch.float32).tensors()
+            exact = attention_naive(q.double(), k.double(), v.double(), causal=causal)
+            for name, function in FLOAT32_RIVALS.items():
+                if math.isnan(duration_us(row, name)):
+                    continue
+                difference = function(q, k, v, causal=causal).double() - exact
+                errors[f"{name} error"] = (difference.norm() / exact.norm()).item()
+        told.append({**row, **errors})
+    return told
+
+
+PROBLEMS: dict[str, Callable[[], list[Problem]]] = {
+    "gelu": gelu_problems,
+    "softmax": softmax_problems,
+    "attention": attention_problems,
+    "general": general_problems,
+    "float32": float32_problems,
+}
+
+
+def compile_ours(item: tuple[str, int]) -> str:
+    """Run the Triton kernels of one problem once, in a process of their own, so that they are in Triton's cache.
+
+    torch.compile is left out: it chooses between kernels by timing them, which wants the card to itself.
+    """
+    key, index = item
+    problem = PROBLEMS[key]()[index]
+    try:
+        problem.make()["triton"]()
+        torch.cuda.synchronize()
+    except Exception as error:
+        return f"{problem.name}: {type(error).__name__} {str(error)[:200]}"
+    finally:
+        torch.cuda.empty_cache()
+    return ""
+
+
+def compile_all(keys: Sequence[str]) -> None:
+    """Compile the kernels of the tables `keys` in parallel."""
+    items = [item for key in keys if key in PROBLEMS for item in _to_compile(key)]
+    if not items:
+        return
+    with ProcessPoolExecutor(min(COMPILERS, len(items)), mp_context=get_context("spawn")) as pool:
+        print("\n".join(filter(None, pool.map(compile_ours, items))), flush=True)
+
+
+def _to_compile(key: str) -> list[tuple[str, int]]:
+    """Return the problems of a table that between them launch all its kernels: backward launches forward's too."""
+    names = [problem.name for problem in PROBLEMS[key]()]
+    differentiated = {name.replace("backward", "forward") for name in names if "backward" in name}
+    return [(key, index) for index, name in enumerate(names) if name not in differentiated]
+
+
+def timed(key: str) -> list[Row]:
+    """Return the times of a table's problems."""
+    rows: list[Row] = []
+    for problem in PROBLEMS[key]():
+        rows.append({"problem": problem.name, **dict(problem.about), **_times_us(problem)})
+        torch.cuda.empty_cache()
+    return rows
+
+
+def _times_us(problem: Problem) -> dict[str, float]:
+    return time_rivals_us(problem.make(), launches=problem.launches)
 
 
 def gelu_rows() -> list[Row]:
-    """GeLU of 64 M elements, forward and backward."""
-    rows: list[Row] = []
-    for dtype in (torch.bfloat16, torch.float16, torch.float32):
-        for approximate in ("tanh", "none"):
-            x = torch.randn(GELU_ELEMENTS, device="cuda", dtype=dtype)
-            calls: dict[str, Callable[[], object]] = {"copy": lambda x=x: x.clone()}
-            for name, function in GELU.items():
-                calls[name] = lambda f=function, x=x, a=approximate: f(x, a)
-            rows.append({"problem": f"{approximate} {_short(dtype)}", **time_rivals_us(calls, launches=8)})
-        rows.append(_gelu_backward_row(dtype))
-    return rows
-
-
-def _gelu_backward_row(dtype: torch.dtype) -> Row:
-    x = torch.randn(GELU_ELEMENTS, device="cuda", dtype=dtype).requires_grad_()
-    dy = torch.randn_like(x)
-    calls = {}
-    for name in ("torch", "triton", "cuda"):
-        y = GELU[name](x, "tanh")
-        calls[name] = lambda y=y: torch.autograd.grad(y, x, dy, retain_graph=True)
-    return {"problem": f"tanh {_short(dtype)} backward", **time_rivals_us(calls)}
+    """Times, and ratios of both kernels."""
+    return [with_ratios(row, ("triton", "cuda"), ("torch", "compiled")) for row in timed("gelu")]
 
 
 def softmax_rows() -> list[Row]:
-    """Softmax along rows from narrow to very wide."""
-    rows: list[Row] = []
-    for shape in SOFTMAX_SHAPES:
-        x = torch.randn(shape, device="cuda")
-        calls: dict[str, Callable[[], object]] = {"copy": lambda x=x: x.clone()}
-        for name, function in SOFTMAX.items():
-            calls[name] = lambda f=function, x=x: f(x, -1)
-        rows.append({"problem": "×".join(map(str, shape)), **time_rivals_us(calls, launches=8)})
-    return rows
+    """Times and ratios."""
+    return [with_ratios(row, ("triton",), ("torch", "compiled")) for row in timed("softmax")]
 
 
 def attention_rows() -> list[Row]:
-    """Attention forward and backward, bf16; times in microseconds beside TFLOP/s (backward counts 2.5 × forward)."""
+    """Times, TFLOP/s and ratios."""
+    names = ("flash", "cudnn", "triton")
+    return [with_ratios(with_rates(row, names), ("triton",), names[:2]) for row in timed("attention")]
+
+
+def general_rows() -> list[Row]:
+    """Times and ratios."""
+    return [with_ratios(row, ("triton",), ("flash",)) for row in timed("general")]
+
+
+def float32_rows() -> list[Row]:
+    """Times, ratios and errors."""
+    rows = [with_rates(row, ("efficient", "math", "triton")) for row in timed("float32")]
+    return float32_errors([with_ratios(row, ("triton",), ("efficient", "math")) for row in rows])
+
+
+def length_rows() -> list[Row]:
+    """The whole score matrix against kernels that never write it, as long as there is memory for it."""
+    functions = {"naive": ATTENTION["unfused"], "sdpa": ATTENTION["torch"], "triton": ATTENTION["triton"]}
     rows: list[Row] = []
-    for shape in ATTENTION_SHAPES:
-        for causal in (False, True):
-            q, k, v, do = (torch.randn(shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(4))
-            name = "×".join(map(str, shape)) + (" causal" if causal else "")
-            forward = {n: _forward_call(n, q, k, v, causal) for n in ("flash", "cudnn", "triton")}
-            rows.append({"problem": f"{name} forward", **time_rivals_us(forward)})
-            backward = {n: _backward_call(n, q, k, v, do, causal) for n in ("flash", "cudnn", "triton")}
-            rows.append({"problem": f"{name} backward", **time_rivals_us(backward, launches=8)})
+    for length in SCORE_LENGTHS:
+        problem = Attend((1, 32, length, 64))
+        q, k, v = problem.tensors()
+        calls: Calls = {name: lambda f=f, x=(q, k, v): f(*x) for name, f in functions.items()}
+        times = time_rivals_us(calls, launches=12, calls=4)
+        torch.cuda.empty_cache()
+        memory = {f"{name} MiB": _peak_mib(call) for name, call in calls.items() if not math.isnan(times[name])}
+        matrix = {"score matrix MiB": 32 * length**2 * q.element_size() / 2**20}
+        rows.append({"length": length, **with_ratios(dict(times), ("triton",), ("naive", "sdpa")), **matrix, **memory})
     return rows
 
 
-def _forward_call(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> Callable[[], object]:
-    q, k, v = q.detach(), k.detach(), v.detach()
-    return lambda: ATTENTION[name](q, k, v, causal=causal)
-
-
-def _backward_call(
-    name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool
-) -> Callable[[], object]:
-    o = ATTENTION[name](q, k, v, causal=causal)
-    return lambda: torch.autograd.grad(o, (q, k, v), do, retain_graph=True)
-
-
-def attention_flops(problem: str) -> float:
-    """Return the operations of a problem named as in `attention_rows`."""
-    batch, heads, length, width = map(int, problem.split()[0].split("×"))
-    flops = 4.0 * batch * heads * length**2 * width
-    return flops * (0.5 if "causal" in problem else 1.0) * (2.5 if "backward" in problem else 1.0)
-
-
 def memory_rows() -> list[Row]:
-    """Peak memory of forward and backward beyond the inputs, naive against ours, in MiB."""
+    """Peak memory of forward and backward, naive against ours."""
     rows: list[Row] = []
     for length in MEMORY_LENGTHS:
-        shape = (1, 8, length, 64)
-        q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(3))
+        q, k, v = Attend((1, 8, length, 64), backward=True).tensors()
         row: Row = {"length": length}
         for name in ("unfused", "triton"):
-            row[f"{name} MiB"] = _peak_mib(lambda name=name, q=q, k=k, v=v: ATTENTION[name](q, k, v).sum().backward())
+            q.grad = k.grad = v.grad = None
+            row[f"{name} MiB"] = _peak_mib(lambda name=name, x=(q, k, v): ATTENTION[name](*x).sum().backward())
         rows.append(row)
     return rows
 
 
-def _peak_mib(call: Callable[[], object]) -> float:
+def _peak_mib(call: Call) -> float:
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
@@ -131,7 +378,7 @@ def _peak_mib(call: Callable[[], object]) -> float:
     return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def kernel_counts() -> list[Row]:
+def launched_rows() -> list[Row]:
     """How many kernels each GeLU and softmax launches, by the profiler."""
     x = torch.randn(4096, 4096, device="cuda")
     rows: list[Row] = []
@@ -141,7 +388,7 @@ def kernel_counts() -> list[Row]:
     return rows
 
 
-def _count(call: Callable[[], object]) -> int:
+def _count(call: Call) -> int:
     call()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         call()
@@ -149,11 +396,62 @@ def _count(call: Callable[[], object]) -> int:
     return sum(event.count for event in profile.key_averages() if event.self_device_time_total > 0)
 
 
+# From the one that harms least to the one after which a process may have no working GPU any more.
+LAYOUTS = {
+    "head_dim 100": Attend((1, 4, 512, 100)),
+    "8 query heads, 2 key heads": Attend((1, 8, 512, 64), kv_heads=2),
+    "transposed": Attend((1, 4, 512, 64), layout="transposed"),
+    "head_dim 64 of rows of 65": Attend((1, 4, 512, 64), layout="sliced"),
+}
+
+
+def taken_rows() -> list[Row]:
+    """What flash and cuDNN do with a layout as it is, each in a process of its own."""
+    rows: dict[str, Row] = {layout: {"layout": layout} for layout in LAYOUTS}
+    command = [sys.executable, __file__, "--probe"]
+    running = {
+        name: subprocess.Popen([*command, name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for name in ("flash", "cudnn")
+    }
+    for name, process in running.items():
+        answers = dict(json.loads(line) for line in process.communicate()[0].splitlines() if line.startswith("["))
+        for layout, row in rows.items():
+            row[name] = answers.get(layout, "the process ended")
+    return list(rows.values())
+
+
+def probe(name: str) -> None:
+    """Print a line for each layout: how the rival's result differs from ours, or what it said."""
+    for layout, attend in LAYOUTS.items():
+        try:
+            q, k, v = attend.tensors()
+            exact = attention_naive(q.float(), k.float(), v.float())
+            error = ((ATTENTION[name](q, k, v).float() - exact).norm() / exact.norm()).item()
+            answer = "takes it" if error < 0.02 else f"is wrong by {error:.0%}"
+        except Exception as error:
+            answer = f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"
+        print(json.dumps([layout, answer]), flush=True)
+
+
+TABLES: dict[str, Callable[[], list[Row]]] = {
+    "gelu": gelu_rows,
+    "softmax": softmax_rows,
+    "attention": attention_rows,
+    "general": general_rows,
+    "float32": float32_rows,
+    "lengths": length_rows,
+    "memory": memory_rows,
+    "launched": launched_rows,
+    "taken": taken_rows,
+}
+
+
 def environment() -> dict[str, str]:
     """Return what the figures depend on."""
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "device": torch.cuda.get_device_name(),
+        "driver": _driver(),
         "torch": torch.__version__,
         "triton": triton.__version__,
         "cudnn": str(torch.backends.cudnn.version()),
@@ -161,46 +459,49 @@ def environment() -> dict[str, str]:
     }
 
 
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def _driver() -> str:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return "unknown"
 
 
-def with_rates(rows: list[Row]) -> list[Row]:
-    """Add TFLOP/s to rows of attention times."""
-    rated = []
-    for row in rows:
-        flops = attention_flops(str(row["problem"]))
-        rates = {f"{n} TFLOP/s": flops / us / 1e6 for n, us in row.items() if isinstance(us, float)}
-        rated.append({**row, **rates})
-    return rated
-
-
-def markdown(results: dict[str, list[Row]], facts: dict[str, str]) -> str:
-    """Return the tables as text."""
-    parts = ["# Example kernels, measured\n", ", ".join(f"{k} {v}" for k, v in facts.items()) + "\n"]
-    for title, rows in results.items():
-        table = tabulate(rows, headers="keys", tablefmt="github", floatfmt=".1f")
-        parts.append(f"## {title}\n\n{table}\n")
-    return "\n".join(parts)
+def write(output: Path, results: dict[str, list[Row]], facts: dict[str, str]) -> str:
+    """Write figures and tables; return the tables."""
+    text = markdown(results, facts, NOTES)
+    output.with_suffix(".json").write_text(json.dumps({"environment": facts, "results": results}, indent=1) + "\n")
+    output.with_suffix(".md").write_text(text)
+    return text
 
 
 def main() -> None:
-    """Measure everything, print the tables and write them."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure the tables one after another, write them after each, print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "kernels")
-    output = parser.parse_args().output
-    results = {
-        "GeLU, 64 M elements, microseconds": gelu_rows(),
-        "Softmax, float32, microseconds": softmax_rows(),
-        "Attention, bfloat16, microseconds": with_rates(attention_rows()),
-        "Attention, forward and backward, peak memory": memory_rows(),
-        "Kernels launched": kernel_counts(),
-    }
-    facts = environment()
-    text = markdown(results, facts)
+    tables = ", ".join(f"{key} ({TITLES[key]})" for key in TABLES)
+    parser.add_argument("--only", nargs="+", choices=list(TABLES), default=list(TABLES), help=f"of {tables}")
+    parser.add_argument("--probe", choices=["flash", "cudnn"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.probe:
+        probe(arguments.probe)
+        return
+    torch._dynamo.config.recompile_limit = COMPILED_SHAPES
+    start = time.perf_counter()
+    compile_all(arguments.only)
+    print(f"compiled: {time.perf_counter() - start:.0f} s", flush=True)
+    facts, results, text = environment(), {}, ""
+    for key in (key for key in TABLES if key in arguments.only):
+        try:
+            results[key] = TABLES[key]()
+        except Exception as error:
+            print(f"{key}: {type(error).__name__}: {str(error)[:500]}", flush=True)
+            continue
+        text = write(arguments.output, results, facts)
+        print(f"{key}: {time.perf_counter() - start:.0f} s", flush=True)
     print(text)
-    output.with_suffix(".json").write_text(json.dumps({"environment": facts, "results": results}, indent=1) + "\n")
-    output.with_suffix(".md").write_text(text)
+    if set(results) != set(arguments.only):
+        sys.exit(f"not measured: {', '.join(sorted(set(arguments.only) - set(results)))}")
 
 
 if __name__ == "__main__":

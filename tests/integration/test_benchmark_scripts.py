@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,28 @@ def test_the_precision_of_timers_is_measured_and_told_again(tmp_path: Path) -> N
     assert not any("failed" in str(timed) for process in processes for timed in process.values())
     again = subprocess.run([*script, f"--from={record}"], capture_output=True, text=True, check=False)
     assert again.stdout == table.read_text()
+
+
+LOOKED_UP = """
+import kernels
+from kernel_tables import targets
+results = {
+    key: [{"problem": p.name, **{c: 2.0 for c in COLUMNS}} for p in make()] for key, make in kernels.PROBLEMS.items()
+}
+names = [p.name for make in kernels.PROBLEMS.values() for p in make()]
+print([t.what for t in targets(results) if t.verdict == "not measured"], set(kernels.TABLES) ^ set(kernels.TITLES))
+print([name for name in names if names.count(name) > 1])
+print([key for key in kernels.PROBLEMS if not kernels._to_compile(key)])
+"""
+COLUMNS = [f"{name}{what}" for name in ("", "triton ", "cuda ") for what in ("of copy", "× torch", "× compiled")]
+COLUMNS += ["× flash", "× cudnn"]
+
+
+def test_every_kernel_target_finds_the_problem_it_speaks_of() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    script = LOOKED_UP.replace("COLUMNS", repr(COLUMNS))
+    environment = {**os.environ, "PYTHONPATH": f"{BENCHMARKS.parent}{os.pathsep}{BENCHMARKS}"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[] {'targets'}", "[]", "[]"]
