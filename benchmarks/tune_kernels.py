@@ -1,5 +1,9 @@
 """Find the tile sizes of the example kernels on this GPU; prints a table a problem, fastest first.
 
+    python benchmarks/tune_kernels.py [softmax] [attention] [softmax-single]
+
+By default the first two. The third compares variants of the single-tile softmax kernel that are not shipped.
+
 Candidates are compiled in parallel first, into Triton's cache, then timed one after another in turn.
 """
 
@@ -13,9 +17,11 @@ from multiprocessing import get_context
 
 import torch
 from queued_timing import time_rivals_us
+from softmax_candidates import candidates
 
 from example_kernels.attention import with_triton as attention
 from example_kernels.attention.configurations import Tiles
+from example_kernels.softmax import IMPLEMENTATIONS as SOFTMAX
 from example_kernels.softmax import kernels as softmax_kernels
 from example_kernels.softmax import with_triton as softmax
 
@@ -130,6 +136,19 @@ def _shared_call(x: torch.Tensor, y: torch.Tensor, tile: int, warps: int, progra
     return call
 
 
+def tune_softmax_single() -> None:
+    """Time variants of the single-tile kernel, in so many rounds that half a percent shows."""
+    multiprocessors = torch.cuda.get_device_properties("cuda").multi_processor_count
+    for rows, columns in ((65536, 256), (32768, 512), (16384, 1024), (8192, 2048), (4096, 4096)):
+        x = torch.randn(rows, columns, device="cuda")
+        y = torch.empty_like(x)
+        calls = {"copy": lambda x=x, y=y: y.copy_(x), "shipped": lambda x=x, y=y: softmax.softmax_rows(x, y)}
+        calls |= {name: lambda x=x, f=SOFTMAX[name]: f(x, -1) for name in ("torch", "compiled", "triton")}
+        for candidate in candidates(columns):
+            calls[candidate.name] = lambda x=x, y=y, c=candidate: c.launch(x, y, multiprocessors)
+        _print(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=20, calls=6))
+
+
 def _print(title: str, times: dict[str, float], flops: float = 0.0) -> None:
     print(title)
     for name, us in sorted(times.items(), key=lambda item: item[1]):
@@ -138,9 +157,12 @@ def _print(title: str, times: dict[str, float], flops: float = 0.0) -> None:
     sys.stdout.flush()
 
 
+TABLES = {"softmax": tune_softmax, "attention": tune_attention, "softmax-single": tune_softmax_single}
+
 if __name__ == "__main__":
     wanted = sys.argv[1:] or ["softmax", "attention"]
-    if "softmax" in wanted:
-        tune_softmax()
-    if "attention" in wanted:
-        tune_attention()
+    if unknown := set(wanted) - set(TABLES):
+        sys.exit(f"no such table: {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
+    for table in TABLES:
+        if table in wanted:
+            TABLES[table]()

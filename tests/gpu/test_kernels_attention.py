@@ -164,7 +164,7 @@ def peaks_of(function):
 
     def peak(length):
         q, k, v, do = inputs(1, 4, 4, length, length, 64, torch.bfloat16)
-        # What an earlier call left in reference cycles (compiling does) would count as ours until it is collected.
+        # What an earlier call left in reference cycles (compiling may) would count as ours until it is collected.
         gc.collect()
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -222,3 +226,34 @@ def test_rows_off_the_grid_are_shared_by_more_programs(draw):
 )
 def test_strategy(rows, columns, cooperative, strategy):
     assert with_triton.strategy_for(rows, columns, multiprocessors=132, cooperative=cooperative) == strategy
+
+
+@pytest.fixture
+def softmax_candidates(monkeypatch):
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "softmax_candidates.py"
+    spec = spec_from_file_location("softmax_candidates", path)
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "softmax_candidates", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("columns", [256, 1024, 4096])
+def test_every_candidate_is_softmax(draw, device, softmax_candidates, columns):
+    x = draw((16, columns), scale=5.0)
+    expected = torch.softmax(x.double(), -1)
+    names = []
+    for candidate in softmax_candidates.candidates(columns):
+        y = torch.full_like(x, float("nan"))
+        candidate.launch(x, y, 1)
+        torch.testing.assert_close(y.double(), expected, rtol=2e-6, atol=1e-9)
+        names.append(candidate.name)
+    assert len(set(names)) == len(names) > 8
+
+
+def test_a_candidate_that_does_not_fit_is_refused(draw, device, softmax_candidates):
+    x = draw((16, 1000))
+    with pytest.raises(ValueError, match="whole=False"):
+        softmax_candidates.Candidate(1, 2).launch(x, torch.empty_like(x), 1)
+    with pytest.raises(ValueError, match="whole=False"):
+        softmax_candidates.Candidate(3, 2).launch(x[:, :512].contiguous(), torch.empty_like(x), 1)
