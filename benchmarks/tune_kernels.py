@@ -139,14 +139,25 @@ def _shared_call(x: torch.Tensor, y: torch.Tensor, tile: int, warps: int, progra
 def tune_softmax_single() -> None:
     """Time variants of the single-tile kernel, in so many rounds that half a percent shows."""
     multiprocessors = torch.cuda.get_device_properties("cuda").multi_processor_count
-    for rows, columns in ((65536, 256), (32768, 512), (16384, 1024), (8192, 2048), (4096, 4096)):
+    for rows, columns in ((65536, 256), (32768, 512), (16384, 1024), (8192, 2048), (4096, 4096), (4096, 8192)):
         x = torch.randn(rows, columns, device="cuda")
         y = torch.empty_like(x)
         calls = {"copy": lambda x=x, y=y: y.copy_(x), "shipped": lambda x=x, y=y: softmax.softmax_rows(x, y)}
         calls |= {name: lambda x=x, f=SOFTMAX[name]: f(x, -1) for name in ("torch", "compiled", "triton")}
+        for registers in (32, 40, 48):
+            calls[f"shipped, {registers} registers"] = _capped_call(x, y, registers)
         for candidate in candidates(columns):
             calls[candidate.name] = lambda x=x, y=y, c=candidate: c.launch(x, y, multiprocessors)
         _print(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=20, calls=6))
+
+
+def _capped_call(x: torch.Tensor, y: torch.Tensor, registers: int) -> Callable[[], object]:
+    """Return the shipped launch with fewer registers a thread, so that more programs are resident."""
+    rows_a_program, width, warps = softmax.tile_shape(x.shape[1])
+    grid = ((x.shape[0] + rows_a_program - 1) // rows_a_program,)
+    return lambda: softmax_kernels.single_tile_kernel[grid](
+        x, y, *x.shape, x.stride(0), rows_a_program, width, num_warps=warps, maxnreg=registers
+    )
 
 
 def _print(title: str, times: dict[str, float], flops: float = 0.0) -> None:
