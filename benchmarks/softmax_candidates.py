@@ -80,15 +80,14 @@ class Candidate:
 
 
 def candidates(columns: int) -> Iterator[Candidate]:
-    """Yield what is plausible for rows of so many columns: four to thirty-two elements a thread."""
-    for rows in (1, 2, 4, 8, 16):
+    """Yield what is plausible for rows of so many columns: eight to thirty-two elements a thread."""
+    for rows in (1, 2, 4):
         for warps in (1, 2, 4, 8):
-            if 4 <= rows * columns // (32 * warps) <= 32 and rows * columns <= 8192:
-                plain = Candidate(rows, warps)
-                yield plain
-                yield replace(plain, load="evict_first", store=".cs")
-                yield replace(plain, resident=max(1, 32 // warps), stages=2)
-    favourite = Candidate(max(1, 1024 // columns), 4 if columns < 1024 else 2)
+            if 8 <= rows * columns // (32 * warps) <= 32:
+                yield Candidate(rows, warps)
+                yield Candidate(rows, warps, resident=32 // warps, stages=2)
+    favourite = Candidate(max(1, 1024 // columns), 4 if columns < 1024 else max(2, columns // 1024))
+    yield replace(favourite, load="evict_first", store=".cs")
     yield replace(favourite, whole=False)
     yield replace(favourite, load="evict_first")
     yield replace(favourite, store=".cs")
