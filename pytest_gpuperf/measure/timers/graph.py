@@ -1,8 +1,8 @@
 """Unrolled calls in one CUDA graph: what a short kernel takes without gaps between launches, and without the host.
 
 A trial is one replay between two events, whose floor is shared by all its calls. Cold, the cache is flushed before the
-replay and every call in it has inputs and outputs of its own, so that none finds what another one left; a call whose inputs cannot
-be copied is alone in its replay, unless it is so short that what events add would matter.
+replay and every call in it has inputs and outputs of its own, so that none finds what another one left; a call
+whose inputs cannot be copied is alone in its replay, unless it is so short that what events add would matter.
 """
 
 from __future__ import annotations
