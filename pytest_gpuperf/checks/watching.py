@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 from pytest_gpuperf.checks.launches import Launch, Observed
@@ -48,8 +48,8 @@ def watcher_for(device: str, torch: Any) -> Watcher:
 class CpuWatcher:
     """Sees the operations that reach torch's dispatcher, those that only make a view or empty memory left out.
 
-    A dispatch mode leaves compiled functions alone: they run uncompiled under it, and are not compiled again. The
-    profiler is no choice here: its first session in a process takes seconds.
+    Compiled functions run uncompiled meanwhile. The profiler is no choice here: its first session in a process takes
+    seconds.
     """
 
     sees_kernels = False
@@ -80,8 +80,27 @@ def _recording(launches: list[Launch]) -> AbstractContextManager[Any]:
     return dispatch_mode(note)
 
 
-def dispatch_mode(after_each: Callable[[Any, Any], None]) -> AbstractContextManager[Any]:
-    """Return a mode under which `after_each(operation, output)` is called for what reaches torch's dispatcher."""
+@contextmanager
+def dispatch_mode(after_each: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Call `after_each(operation, output)` for what reaches torch's dispatcher during the body.
+
+    Compiled functions are made to run uncompiled. Left to itself, the compiler takes one that it meets under a mode for
+    one that cannot be compiled, never runs it compiled again, and refuses where `fullgraph=True` is asked for.
+    """
+    with _uncompiled(), _mode(after_each):
+        yield
+
+
+def _uncompiled() -> AbstractContextManager[Any]:
+    if "torch._dynamo" not in sys.modules:  # it takes seconds to import, and nothing is compiled without it
+        return nullcontext()
+    import torch
+
+    stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
+def _mode(after_each: Callable[[Any, Any], None]) -> AbstractContextManager[Any]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):  # type: ignore[misc]
