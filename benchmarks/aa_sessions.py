@@ -87,13 +87,21 @@ class Recording:
         if done.exit_code:
             raise SystemExit(done.output)
         print(f"{runs} {'slower' if slower else 'unchanged'} whole-suite runs in {done.seconds:.0f} s", flush=True)
-        return stored_runs(self._storage, name)
+        found = stored_runs(self._storage, name)
+        for label, records in found.items():
+            if len(records) < runs:
+                print(f"  {label}: {len(records)} of them; {'; '.join(records[0].notes)}", flush=True)
+        return found
 
-    def real_sessions(self, most: int) -> None:
-        """Run sessions, unchanged, unchanged, slower, and so on, until the time or `most` of them are through."""
+    def real_sessions(self, most: int) -> Iterator[None]:
+        """Run sessions, slower, unchanged, unchanged, and so on, until the time or `most` of them are through.
+
+        Yields before the first and after each.
+        """
         longest = 0.0
+        yield
         while len(self.sessions) < most and time.monotonic() + longest < self._until:
-            slower = len(self.sessions) % 3 == 2
+            slower = len(self.sessions) % 3 == 0
             done = self._session(["--gpuperf"], slower=slower)
             longest = max(longest, done.seconds)
             self.sessions.append(_ended(done, slower=slower))
@@ -103,6 +111,7 @@ class Recording:
             if not slower:
                 for label, run in done.own_runs().items():
                     self.own.setdefault(label, []).append(run)
+            yield
 
     def _session(self, options: Sequence[str], *, slower: bool) -> Session:
         return session([*options, *self._options], **(self._slower if slower else {}))
@@ -128,10 +137,14 @@ def replayed(unchanged: Runs, slower: Runs, deals: int, *, paired: bool = False)
     generator = random.Random(0)
     available = _fewest(unchanged)
     for _ in range(deals):
-        drawn = generator.sample(range(available), BASELINE_RUNS + SESSION_RUNS)
+        drawn = generator.sample(range(available), min(available, BASELINE_RUNS + SESSION_RUNS))
         baseline = _dealt(unchanged, drawn[:BASELINE_RUNS], "baseline")
         yield _replay(baseline, _dealt(unchanged, drawn[BASELINE_RUNS:], "session"), slower=False)
-        few = drawn[BASELINE_RUNS:] if paired else generator.sample(range(_fewest(slower)), SESSION_RUNS)
+        few = (
+            drawn[BASELINE_RUNS:]
+            if paired
+            else generator.sample(range(_fewest(slower)), min(SESSION_RUNS, _fewest(slower)))
+        )
         yield _replay(baseline, _dealt(slower, few, "session"), slower=True)
 
 
@@ -197,21 +210,24 @@ def record(arguments: argparse.Namespace) -> dict[str, object]:
     about = machine()
     print(about, flush=True)
     options = [f"--gpuperf-max-time={arguments.max_time}", "--gpuperf-fresh-start=fork", *arguments.pytest.split()]
+    content: dict[str, object] = {"machine": about, "slower_share": arguments.slower}
     with tempfile.TemporaryDirectory() as name:
         recording = Recording(Path(name), arguments.minutes, arguments.slower, options)
-        baseline = recording.pool("main", BASELINE_RUNS)
-        again = recording.pool("again", SESSION_RUNS)
-        slower = recording.pool("slower", SESSION_RUNS, slower=True)
-        recording.real_sessions(arguments.real)
-    return {
-        "machine": about,
-        "slower_share": arguments.slower,
-        "real_sessions": [asdict(ended) for ended in recording.sessions],
-        "baseline_runs": plain(baseline),
-        "unchanged_runs": plain(again),
-        "own_runs": plain(recording.own),
-        "slower_runs": plain(slower),
-    }
+        content["baseline_runs"] = plain(recording.pool("main", BASELINE_RUNS))
+        content["unchanged_runs"] = plain(recording.pool("again", SESSION_RUNS))
+        content["slower_runs"] = plain(recording.pool("slower", SESSION_RUNS, slower=True))
+        for _ in recording.real_sessions(arguments.real):
+            content["real_sessions"] = [asdict(ended) for ended in recording.sessions]
+            content["own_runs"] = plain(recording.own)
+            _write(content, arguments.out)
+    return content
+
+
+def _write(content: Mapping[str, object], path: Path | None) -> None:
+    """Write what there is, so that a run that is cut short is not lost."""
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content) + "\n")
 
 
 def _recorded(path: Path, method: str) -> tuple[Runs, Runs]:
@@ -250,12 +266,8 @@ def main() -> int:
     replays = list(replayed(unchanged, slower, arguments.deals, paired="recording" in content))
     print(f"{_fewest(unchanged)} recorded whole-suite runs of {len(unchanged)} benchmarks, {len(real)} real sessions")
     print(table(real, replays))
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        replayed_record = {
-            "replayed_not_as_they_should": [asdict(ended) for ended in replays if not ended.as_it_should]
-        }
-        arguments.out.write_text(json.dumps({**content, "deals": arguments.deals, **replayed_record}) + "\n")
+    wrong = [asdict(ended) for ended in replays if not ended.as_it_should]
+    _write({**content, "deals": arguments.deals, "replayed_not_as_they_should": wrong}, arguments.out)
     return 0 if hold(real) and hold(replays) else 1
 
 

@@ -267,8 +267,8 @@ PER_BENCHMARK: dict[str, Setting] = {
             default_text="auto",
             help="how a call is timed: 'events' by device events queued behind a spin, 'graph' by replays of many "
             "calls in a CUDA graph, 'kernel' by the profiler's durations of its kernels, 'wall' by the host's clock, "
-            "launch included; 'auto' takes what the baseline was timed with, else graph on a GPU for calls under 10 us "
-            "that can be captured, events for all others, and wall on a CPU",
+            "launch included; 'auto' takes what the baseline was timed with, else graph on a GPU for calls under 40 us "
+            "and for launch-bound ones, where they can be captured, events for all others, and wall on a CPU",
         ),
         Setting(
             name="cache",

@@ -18,9 +18,8 @@ class TimerUnavailableError(MeasureError):
 class GraphUnavailableError(MeasureError):
     """The callable cannot be timed in a CUDA graph."""
 
-    def __init__(self, why: str, *, warm_helps: bool = False) -> None:
-        remedy = "timer=events (--gpuperf-timer=events)" + (" or cache=warm" if warm_helps else "")
-        super().__init__(f"timer `graph` cannot time this call: {why}. Use {remedy}")
+    def __init__(self, why: str) -> None:
+        super().__init__(f"timer `graph` cannot time this call: {why}. Use timer=events (--gpuperf-timer=events)")
         self.why = why
 
 

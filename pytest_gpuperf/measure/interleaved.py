@@ -116,15 +116,16 @@ def _lanes(contenders: Sequence[Contender], backend: Backend) -> list[_Lane]:
 
 
 def _agree(lanes: Sequence[_Lane], backend: Backend) -> None:
-    """Give all the same kind of timer where `auto` chose differently for them: the finest that can time all."""
-    for kind in [kind for kind in AUTO_KINDS if any(lane.timer.kind == kind for lane in lanes)]:
-        others = [lane for lane in lanes if lane.timer.kind != kind]
-        for lane in others:
+    """Give all the same kind of timer where `auto` chose differently for them: the finest that can time all alike."""
+    for kind in [*(kind for kind in AUTO_KINDS if any(lane.timer.kind == kind for lane in lanes)), AUTO_KINDS[-1]]:
+        if len({lane.timer.describe() for lane in lanes}) == 1 or not any(
+            lane.timer.kind in AUTO_KINDS for lane in lanes
+        ):
+            return
+        for lane in [lane for lane in lanes if lane.timer.kind != kind]:
             lane.timer = backend.timer(lane.plan.settings, kind)
             with failures_noted(lane.plan, backend):
                 prepare(lane.timer, lane.target, backend)
-        if all(lane.timer.kind == kind for lane in others):
-            return
 
 
 def _peak_memory_bytes(lane: _Lane, backend: Backend) -> int | None:

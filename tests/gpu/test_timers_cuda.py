@@ -122,13 +122,27 @@ def test_auto_takes_a_graph_for_what_is_short(backend, mebibytes, kind, cache):
     assert any(note.startswith(f"timer auto: {kind} (") for note in found.record.notes)
 
 
-def test_a_cold_closure_is_events_by_auto_and_refused_as_a_graph(backend, vector):
+def test_a_short_cold_closure_is_events_by_auto_and_alone_in_a_graph(backend, vector):
     found = run(backend, lambda: vector + vector)
     assert timer_kind(found.identity) == "events"
     assert any("closure variable vector" in note for note in found.record.notes)
-    with pytest.raises(GraphUnavailableError, match=r"closure variable vector.*cache=warm"):
-        run(backend, lambda: vector + vector, timer="graph")
+    alone = run(backend, lambda: vector + vector, timer="graph")
+    assert any(note.startswith("graph of 1 call: ") for note in alone.record.notes)
+    assert alone.identity.timer.endswith(", one call a replay")
     assert timer_kind(run(backend, lambda: vector + vector, cache="warm").identity) == "graph"
+
+
+def test_auto_takes_a_graph_for_what_is_launch_bound(backend):
+    x = torch.randn(64 * 1024, device=backend.device)
+
+    def in_a_row(x):
+        for _ in range(40):
+            x = x + 1
+        return x
+
+    found, events = run(backend, in_a_row, x), run(backend, in_a_row, x, timer="events")
+    assert timer_kind(found.identity) == "graph", found.record.notes
+    assert median_us(found) < median_us(events)
 
 
 def unsynchronised_item(x):

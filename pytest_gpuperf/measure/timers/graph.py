@@ -2,7 +2,7 @@
 
 A trial is one replay between two events, whose floor is shared by all its calls. Cold, the cache is flushed before the
 replay and every call in it has inputs and outputs of its own, so that none finds what another one left; a call
-whose inputs cannot be copied is alone in its replay, unless it is so short that what events add would matter.
+whose inputs cannot be copied is alone in its replay.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from pytest_gpuperf.measure.timers.rig import Rig
 REPLAY_US = 1_000.0
 """A replay takes about this long, so that two runs whose pilots choose differently still agree within 0.2 %."""
 LEAST_REPLAY_US = 200.0
-LEAST_ALONE_US = 40.0
-"""A shorter call is not to be alone in a replay."""
 MOST_CALLS = 256
 CAPTURE_US = 2_000_000.0
 """Of the host's time."""
@@ -49,8 +47,8 @@ class GraphTimer:
         self._replays = EventsTimer(rig, cache)
         self._replay = Target(_no_graph)
         self._calls = 1
-        self._alone = False
-        """Whether a cold replay is of one call because its inputs cannot be copied."""
+        self.alone_because = ""
+        """Why a cold replay is of one call, where its inputs cannot be copied; what events add is all on that call."""
         self._kept: Any = None
         self.call_us = 0.0
         """What a call took in the first replays."""
@@ -70,7 +68,7 @@ class GraphTimer:
 
         The number of calls is no part of it: it may differ by run, and is large enough not to matter where it can be.
         """
-        inputs = ", one call a replay" if self._alone else ", inputs of its own for each call"
+        inputs = ", one call a replay" if self.alone_because else ", inputs of its own for each call"
         cold = inputs if self.cache == "cold" else ""
         return self.kind + self._replays.describe().removeprefix(self._replays.kind) + cold
 
@@ -105,8 +103,12 @@ class GraphTimer:
             batch,
             times_us=tuple(time_us / self._calls for time_us in batch.times_us),
             host_us=(host_us,) * len(batch.times_us),
-            notes=(*batch.notes, f"graph of {self._calls} call{'' if self._calls == 1 else 's'}"),
+            notes=(*batch.notes, self._size()),
         )
+
+    def _size(self) -> str:
+        alone = f": {self.alone_because}" if self.alone_because else ""
+        return f"graph of {self._calls} call{'' if self._calls == 1 else 's'}{alone}"
 
     def _captured(self, calls: list[Callable[[], Any]]) -> bool:
         """Capture the calls and prepare to time their replays; return whether these can be queued."""
@@ -124,12 +126,9 @@ class GraphTimer:
         try:
             return self._rotated(target, pilot)
         except NotRotatableError as why:
-            if pilot.net_us >= LEAST_ALONE_US:
-                self._alone = True
-                return [target.bind()]  # flushed before each replay: there is no other call to warm anything up
-            raise GraphUnavailableError(
-                f"a cold cache needs inputs of its own for every call, and {why}", warm_helps=True
-            ) from None
+            # Flushed before each replay: there is no other call to warm anything up.
+            self.alone_because = f"a cold cache needs inputs of its own for every call, and {why}"
+            return [target.bind()]
 
     def _rotated(self, target: Target, pilot: Pilot) -> list[Callable[[], Any]]:
         rig = self._rig
@@ -137,9 +136,9 @@ class GraphTimer:
         if unrolled_calls(pilot.net_us, pilot.host_us) == 1:
             return [target.bind()]
         each_bytes = rotation.size_bytes + rig.peak_bytes(target.bind())
-        calls = unrolled_calls(pilot.net_us, pilot.host_us, each_bytes, int(MEMORY_SHARE * rig.memory_bytes))
-        too_few = calls * pilot.net_us < min(LEAST_REPLAY_US, MOST_CALLS * pilot.net_us)
-        if too_few or calls * each_bytes > FREE_SHARE * rig.free_bytes():
+        most_bytes = int(min(MEMORY_SHARE * rig.memory_bytes, FREE_SHARE * rig.free_bytes()))
+        calls = unrolled_calls(pilot.net_us, pilot.host_us, each_bytes, most_bytes)
+        if calls * pilot.net_us < min(LEAST_REPLAY_US, MOST_CALLS * pilot.net_us):
             raise NotRotatableError(f"enough copies of {each_bytes} bytes are more than the memory to spare")
         try:
             return [rotation.call() for _ in range(calls)]
@@ -147,12 +146,12 @@ class GraphTimer:
             raise NotRotatableError(f"{calls} copies of {each_bytes} bytes do not fit into the memory") from None
 
 
-def unrolled_calls(time_us: float, host_us: float, each_bytes: int = 0, most_bytes: int = 0) -> int:
+def unrolled_calls(time_us: float, host_us: float, each_bytes: int = 0, most_bytes: int = -1) -> int:
     """Return how many calls make a replay long enough: a power of two, less where time or memory forbids it."""
     calls = 1
     while calls < MOST_CALLS and calls * time_us < REPLAY_US:
         calls *= 2
-    while calls > 1 and (calls * host_us > CAPTURE_US or calls * each_bytes > most_bytes > 0):
+    while calls > 1 and (calls * host_us > CAPTURE_US or calls * each_bytes > most_bytes >= 0):
         calls //= 2
     return calls
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_gpuperf.measure.batch import Target
-from pytest_gpuperf.measure.errors import GraphUnavailableError
-from pytest_gpuperf.measure.timers import auto as auto_module
+from pytest_gpuperf.measure.rotation import NotRotatableError
+from pytest_gpuperf.measure.timers import graph as graph_module
 from pytest_gpuperf.measure.timers.auto import LAUNCH_BOUND_US, SHORT_US, AutoTimer
 from pytest_gpuperf.measure.timers.pilot import pilot_of
 
@@ -68,14 +68,23 @@ def test_what_cannot_be_captured_falls_back_to_events_and_says_why(rig, preferre
     assert timer.batch(target, 1).times_us == pytest.approx((2.0 + rig.event_cost_us,))
 
 
-def test_a_cold_call_whose_inputs_cannot_be_copied_falls_back(rig, monkeypatch):
+@pytest.mark.parametrize("time_us", [SHORT_US - 1.0, SHORT_US + 1.0])
+def test_a_cold_call_whose_inputs_cannot_be_copied_is_alone_in_a_graph_or_not_by_the_first_runs_choice(
+    rig, time_us, monkeypatch
+):
     def refuse(*_):
-        raise GraphUnavailableError("it holds a tensor")
+        raise NotRotatableError("it holds a tensor")
 
-    monkeypatch.setattr(auto_module.GraphTimer, "prepare", refuse)
-    timer, target = prepared(rig, lambda: rig.launch(2.0), cache="cold")
-    assert timer.kind == "events"
-    assert note(timer, target).endswith("; not graph: it holds a tensor")
+    def call():
+        rig.launch(time_us, host_us=90.0)
+
+    monkeypatch.setattr(graph_module, "Rotation", refuse)
+
+    first, target = prepared(rig, call, cache="cold")
+    assert first.kind == ("events" if time_us < SHORT_US else "graph")
+    assert ("not graph: a cold cache needs" in note(first, target)) == (time_us < SHORT_US)
+    for kind in ("events", "graph"):
+        assert prepared(rig, call, cache="cold", preferred=kind)[0].kind == kind
 
 
 def test_nothing_and_a_setup_are_left_to_events(rig):

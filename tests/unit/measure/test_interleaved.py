@@ -94,6 +94,25 @@ def test_all_are_timed_alike_where_auto_would_choose_differently(plan, times_us,
     assert {one.identity.timer for one in found.measurements} == {f"{kind}, scripted"}
 
 
+def test_graphs_of_two_kinds_are_not_set_beside_each_other(plan, monkeypatch):
+    fake = FakeBackend(run=1, graph_below_us=10.0)
+
+    def described(timer):
+        # Of the second contender the inputs cannot be copied, so that events are all on its one call.
+        alone = timer.kind == "graph" and timer is not fake.first
+        return f"{timer.kind}, scripted{', one call a replay' if alone else ''}"
+
+    def timer(*arguments, make=fake.timer):
+        made = make(*arguments)
+        fake.first = getattr(fake, "first", made)
+        return made
+
+    monkeypatch.setattr(FakeTimer, "describe", described)
+    monkeypatch.setattr(fake, "timer", timer, raising=False)
+    found = measure_interleaved([(advancing(fake, 4.0), plan()), (advancing(fake, 4.0), plan())], fake, seed=1)
+    assert [one.identity.timer for one in found.measurements] == ["events, scripted"] * 2
+
+
 def test_one_that_cannot_be_captured_keeps_all_from_graphs(plan, monkeypatch):
     fake = FakeBackend(run=1, graph_below_us=10.0)
     calls = [advancing(fake, 5.0), advancing(fake, 50.0)]
