@@ -11,13 +11,11 @@ from typing import Any
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.checks.kept import returns_what_was_kept
 from pytest_gpuperf.checks.launches import Observed, listed, missing
 from pytest_gpuperf.checks.tensors import ALONE_SCALE
 
-FEWEST_VALUES = 8
 COPIES = re.compile(r"copy|memcpy|clone|memset", re.IGNORECASE)
-RANDOM = re.compile(r"rand|normal|bernoulli|uniform|dropout|distribution|philox|exponential", re.IGNORECASE)
-"""In the names of what draws random numbers, which are the same again after seeding."""
 
 
 def looked_up(first: Observed, again: Observed, repeated: Observed) -> Counter[str]:
@@ -39,7 +37,7 @@ def _look_at_function(evidence: Evidence) -> Iterator[str]:
 
 
 def _look(evidence: Evidence) -> Iterator[str]:
-    if said := _by_work(evidence) or _by_shape(evidence) or _by_address(evidence):
+    if said := _by_work(evidence) or _by_turn(evidence) or _by_address(evidence) or _by_memory(evidence):
         yield said
 
 
@@ -79,35 +77,51 @@ def _is_of_every_input(evidence: Evidence, change: Callable[[Any], Any]) -> bool
 
     If only some of several do, that is what is derived from weights once; if none does, it was chance the first time.
     """
-    floating = [name for name, t in evidence.arguments.items() if tensors.is_floating(t)]
+    named = evidence.arguments
+    floating = [name for name, t in named.items() if tensors.is_floating(t)] or list(named)
     return bool(floating) and all(_does_more_for_new(name, evidence, change) for name in floating)
 
 
 def _does_more_for_new(name: str, evidence: Evidence, change: Callable[[Any], Any]) -> bool:
     """Whether a call does more than the timed ones if this argument alone is new."""
     new = evidence.arguments[name]
+    # What has been prepared for weights is theirs again, if there is room for those of one call only.
+    for _ in range(2):
+        evidence.watch(evidence.bound(*evidence.subject.inputs()))
     args, kwargs = evidence.inputs(change=lambda t: change(t) if t is new else t)
     now, usual = evidence.watch(evidence.bound(args, kwargs)), evidence.repeated
     return bool(missing(now, usual) or missing(_without_copies(now), _without_copies(usual)))
 
 
-def is_telling(sample: Any, torch: Any) -> bool:
-    """Whether an output has enough different values to be more than a constant."""
-    values = torch.view_as_real(sample) if sample.is_complex() else sample
-    return bool(torch.unique(values).numel() >= FEWEST_VALUES)
+def _by_turn(evidence: Evidence) -> str:
+    """Look for outputs that follow the inputs one call late, as if on their way through a queue."""
+    torch, fresh, early = evidence.torch, evidence.fresh, evidence.early
+    first = fresh.observed.samples
+    if evidence.changed or not first or tensors.same_samples(first, evidence.fresh_again.samples, torch):
+        return ""
+    others = (*evidence.pair, *((early.observed, early.again) if early else ()))
+    if not any(tensors.same_samples(first, other.samples, torch) for other in others):
+        return ""
+    # Twice, as whoever computes on every second call only comes out with every second call; five is odd.
+    if any(_is_late(evidence) for _ in range(2)):
+        return "the output is that of the call before, on whatever inputs that was"
+    return ""
 
 
-def _by_shape(evidence: Evidence) -> str:
-    """Compare outputs for different values: the same to the last bit, they were not computed from them."""
-    torch, usual, now = evidence.torch, evidence.repeated, evidence.fresh.observed
-    if evidence.changed or not any(tensors.is_floating(t) for t in evidence.fresh.after.values()):
-        return ""
-    if not usual.samples or not tensors.same_samples(usual.samples, now.samples, torch):
-        return ""
-    random = any(RANDOM.search(name) for name in now.names)
-    if random or not all(is_telling(sample, torch) for sample in now.samples):
-        return ""
-    return "the output is the same to the last bit for other values of all inputs"
+def _is_late(evidence: Evidence) -> bool:
+    torch, fresh = evidence.torch, evidence.fresh
+    own, new = (evidence.subject.args, evidence.subject.kwargs), (fresh.args, fresh.kwargs)
+    _, of_own, on_new, on_new_again, on_own = (
+        evidence.watch(evidence.bound(*inputs)).samples for inputs in (own, own, new, new, own)
+    )
+    late = tensors.same_samples(of_own, on_new, torch) and tensors.same_samples(on_new_again, on_own, torch)
+    return late and not tensors.same_samples(on_new, on_new_again, torch)
+
+
+def _by_memory(evidence: Evidence) -> str:
+    if returns_what_was_kept(evidence):
+        return "what a call returns was there before it: values that are written over it come back from the next call"
+    return ""
 
 
 def _by_address(evidence: Evidence) -> str:

@@ -13,9 +13,10 @@ from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget, OutOfTimeError
 from pytest_gpuperf.checks.launches import Launch, Observed
 from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_poison, reserve_memory, runs_compiled
+from pytest_gpuperf.checks.provenance import Provenance
 from pytest_gpuperf.checks.subject import SYNC, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
-from pytest_gpuperf.checks.watching import Watcher
+from pytest_gpuperf.checks.watching import Watcher, dispatch_mode
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.measure.tensors import mapped
 
@@ -94,6 +95,20 @@ class PoisonedCall:
     """Whether the output went on changing after the call had returned."""
     left_running: tuple[str, ...]
     """Names of the threads that it started and left behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedCall:
+    """A call on the benchmark's own inputs whose operations were followed."""
+
+    provenance: Provenance
+    outputs: tuple[Any, ...]
+    """The tensors of its output, empty ones left out."""
+
+    def remembers(self, before: TracedCall) -> bool:
+        """Whether an output comes from memory that hands something on from call to call, as the call `before` did."""
+        state = self.provenance.state(before.provenance.made)
+        return any(self.provenance.comes_from(output, state) for output in self.outputs)
 
 
 def once(gather: Callable[[Evidence], T]) -> functools.cached_property[T]:
@@ -203,6 +218,28 @@ class Evidence:
             is_late=not all(tensors.same_bits(*pair, self.torch) for pair in zip(at_return, output, strict=True)),
             left_running=left_running,
         )
+
+    @once
+    def traced(self) -> TracedCall | None:
+        """Such a call; None where it cannot be followed: what is compiled for a GPU may be huge if it is not."""
+        return self._trace()
+
+    @once
+    def has_memory(self) -> bool:
+        """Whether the output depends on the calls before, as far as that can be told."""
+        before, now = self.traced, self._trace()
+        return before is not None and now is not None and now.remembers(before)
+
+    def _trace(self) -> TracedCall | None:
+        args, kwargs = self.subject.inputs()
+        if self.on_gpu and runs_compiled(self.subject.fn, self.repeated.names):
+            return None
+        self.reserve(1, self.watcher.call_s)
+        given = frozenset(tensors.storage_of(tensor) for _, tensor in tensors.tensors_in((args, kwargs), self.torch))
+        provenance = Provenance(self.torch, given)
+        with dispatch_mode(provenance.note):
+            output = self.bound(args, kwargs)()
+        return TracedCall(provenance=provenance, outputs=tuple(t for t in self.outputs(output) if t.numel()))
 
     def _call_on_memory_of(self, byte: int, like: tuple[Any, ...]) -> tuple[Any, ...]:
         """Call on the benchmark's own inputs, unwritten memory showing one byte; return the tensors of the output."""

@@ -52,7 +52,12 @@ def filling(
         _free_full_blocks(byte, like, torch)
     if not in_dispatcher:
         return nullcontext()
-    return dispatch_mode(lambda func, output: _fill(byte, output, torch) if EMPTY.match(str(func)) else None)
+
+    def fill(operation: Any, _args: Any, _kwargs: Any, output: Any) -> None:
+        if EMPTY.match(str(operation)):
+            _fill(byte, output, torch)
+
+    return dispatch_mode(fill)
 
 
 def runs_compiled(fn: Any, kernels: Iterable[str]) -> bool:

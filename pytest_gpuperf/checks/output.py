@@ -31,7 +31,7 @@ def apart(one: Samples, other: Samples, torch: Any, share: float = DIFFERENT_SHA
 def _look(evidence: Evidence) -> Iterator[str]:
     if _lost_its_graph(evidence):
         yield "the verified output can be differentiated, that of a later call cannot"
-    if _differs_from_verified(evidence) or _drifted(evidence):
+    if (_differs_from_verified(evidence) or _drifted(evidence)) and not evidence.has_memory:
         yield "for the same inputs, the output after the timed calls is not that before them"
     elif _differs_from_reference(evidence):
         yield "on fresh inputs of the same shape, the output is not the reference's"
@@ -61,9 +61,17 @@ def _lost_its_graph(evidence: Evidence) -> bool:
 def _differs_from_verified(evidence: Evidence) -> bool:
     """Compare with the verified call."""
     first, torch = evidence.first, evidence.torch
-    if not _is_steady(evidence) or first.sums != evidence.sums():
+    if not _is_steady(evidence) or first.sums != evidence.sums() or _moved_on(evidence):
         return False
     return apart(first.samples, evidence.repeated.samples, torch)
+
+
+def _moved_on(evidence: Evidence) -> bool:
+    """Whether the early calls, on the same inputs, differ from each other and from now, as on the way to somewhere."""
+    if (early := evidence.early) is None:
+        return False
+    before, then, now = (one.samples for one in (early.observed, early.again, evidence.revisited))
+    return not same_samples(before, then, evidence.torch) and not same_samples(then, now, evidence.torch)
 
 
 def _drifted(evidence: Evidence) -> bool:

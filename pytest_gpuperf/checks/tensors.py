@@ -113,6 +113,29 @@ def refill(tensor: Any, torch: Any, scale: float) -> None:
         target.copy_(fresh)
 
 
+def turned(tensor: Any, torch: Any) -> Any:
+    """Return a copy of the same strides with other values, for whatever reads them next.
+
+    Numbers come in reverse order and with the other sign, as what is kept within bounds in place should not pass for
+    untouched; integers in reverse order, so that what indexed something before still does.
+    """
+    copied = copy_of(tensor, torch).detach()
+    target = copied[_once(copied)]
+    if copied.dtype is torch.bool:
+        target.logical_not_()
+        return copied
+    refill(copied, torch, -FRESH_SCALE)
+    if not is_floating(copied):
+        target.copy_(torch.flip(target, tuple(range(target.dim()))))
+    return copied
+
+
+def write_past_autograd(target: Any, source: Any, torch: Any) -> None:
+    """Copy the values of `source` into `target` without autograd's notice, so that saved graphs stay valid."""
+    with torch.inference_mode(target.is_inference()):
+        overwrite(target.data, source)
+
+
 def shrunk(tensor: Any, torch: Any) -> Any:
     """Return a copy a little nearer to zero: still sorted, still symmetric, still of about the same sum and length."""
     copied = copy_of(tensor, torch)
@@ -146,6 +169,11 @@ def same_bits(a: Any, b: Any, torch: Any) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     return bool(torch.equal(bits(a, torch), bits(b, torch)))
+
+
+def same_values(a: Any, b: Any) -> bool:
+    """Whether two tensors hold the same values, zeros of either sign and NaN being equal."""
+    return a.shape == b.shape and a.dtype == b.dtype and bool(((a == b) | ((a != a) & (b != b))).all())
 
 
 def same_samples(one: tuple[Any, ...], other: tuple[Any, ...], torch: Any) -> bool:

@@ -14,6 +14,7 @@ CPU_CALL_S = 0.005
 """What watching adds to a call, generously."""
 CUDA_CALL_S = 0.02
 WAKING_CYCLES = 50_000_000
+AfterEach = Callable[[Any, Any, Any, Any], None]
 NO_WORK = re.compile(r"aten\.(new_)?empty|aten\._local_scalar_dense|prim\.")
 
 
@@ -72,7 +73,7 @@ class CpuWatcher:
 def _recording(launches: list[Launch]) -> AbstractContextManager[Any]:
     """Return a mode that notes each operation that computes something."""
 
-    def note(func: Any, output: Any) -> None:
+    def note(func: Any, _args: Any, _kwargs: Any, output: Any) -> None:
         if not _is_free(func):
             elements = output.numel() if hasattr(output, "numel") else 0
             launches.append(Launch(name=str(func), elements=elements))
@@ -81,8 +82,8 @@ def _recording(launches: list[Launch]) -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def dispatch_mode(after_each: Callable[[Any, Any], None]) -> Iterator[None]:
-    """Call `after_each(operation, output)` for what reaches torch's dispatcher during the body.
+def dispatch_mode(after_each: AfterEach) -> Iterator[None]:
+    """Call `after_each(operation, args, kwargs, output)` for what reaches torch's dispatcher during the body.
 
     Compiled functions are made to run uncompiled. Left to itself, the compiler takes one that it meets under a mode for
     one that cannot be compiled, never runs it compiled again, and refuses where `fullgraph=True` is asked for.
@@ -100,7 +101,7 @@ def _uncompiled() -> AbstractContextManager[Any]:
     return stance
 
 
-def _mode(after_each: Callable[[Any, Any], None]) -> AbstractContextManager[Any]:
+def _mode(after_each: AfterEach) -> AbstractContextManager[Any]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):  # type: ignore[misc]
@@ -110,8 +111,9 @@ def _mode(after_each: Callable[[Any, Any], None]) -> AbstractContextManager[Any]
             return "torch._dynamo" in sys.modules
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            output = func(*args, **(kwargs or {}))
-            after_each(func, output)
+            named = kwargs or {}
+            output = func(*args, **named)
+            after_each(func, args, named, output)
             return output
 
     return Mode()
