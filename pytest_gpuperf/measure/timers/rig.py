@@ -25,6 +25,8 @@ class Rig:
         self.torch = torch
         self.index = index
         self.notes: tuple[str, ...] = ()
+        self.has_graphs = False
+        """Whether a graph has been captured with these tools."""
         with torch.cuda.device(index):
             torch.cuda.synchronize()
             self._code = self._load_code()
@@ -69,6 +71,14 @@ class Rig:
     def capture_stream(self) -> Any:
         """The stream that graphs are captured on: always the same, since libraries keep memory for each they meet."""
         return self.torch.cuda.Stream(self.index)
+
+    @cached_property
+    def _one_number(self) -> Any:
+        return self.torch.zeros(1, device=f"cuda:{self.index}")
+
+    def launch_next_to_nothing(self) -> None:
+        """Launch a kernel on one number."""
+        self._one_number.add_(1)
 
     def peak_bytes(self, call: Callable[[], Any]) -> int:
         """Call once; return the most memory that it had requested at a time, beyond what was held before.

@@ -151,6 +151,10 @@ class ScriptedRig:
     memory_bytes = 16 << 30
     peak = 0
     free = 16 << 30
+    has_graphs = True
+
+    def launch_next_to_nothing(self):
+        self.launch(1.0, name="nothing")
 
     def peak_bytes(self, call):
         call()

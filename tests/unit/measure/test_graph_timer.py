@@ -244,3 +244,12 @@ def test_a_single_call_that_overfills_the_queue_only_in_a_graph_is_refused(rig):
 
     with pytest.raises(GraphUnavailableError, match="more than the device's queue holds"):
         prepared(rig, call)
+
+
+def test_no_benchmarks_graph_is_the_first_of_its_process(rig):
+    rig.has_graphs = False
+    prepared(rig, lambda: rig.launch(2.0))
+    prepared(rig, lambda: rig.launch(2.0))
+    *first, one, other = rig.torch.graphs
+    assert [(graph.device_us, graph.launches, graph.replays) for graph in first] == [(8.0, 8, 1)] * 2
+    assert (one.launches, other.launches) == (MOST_CALLS, MOST_CALLS)
