@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 from pytest_gpuperf.checks.launches import Launch, Observed
+from pytest_gpuperf.measure.device_profile import profiled
 
 CPU_CALL_S = 0.005
 """What watching adds to a call, generously."""
@@ -151,30 +152,15 @@ class CudaWatcher:
 
     def watch(self, call: Callable[[], Any]) -> Observed:
         """Make the call under the profiler and wait for the whole device, every stream of it."""
-        torch = self._torch
-        activities = [torch.profiler.ProfilerActivity.CUDA]
+        outputs: list[Any] = []
         self.synchronize()
-        with torch.profiler.profile(activities=activities, acc_events=True) as profile:
-            output = call()
-            self.synchronize()
-        return Observed(output=output, launches=device_launches(torch, profile.events()))
+        spans = profiled(self._torch, lambda: outputs.append(call()), self._index)
+        launches = (
+            Launch(name=span.name, start_us=span.start_us, duration_us=span.duration_us, stream=span.stream)
+            for span in spans
+        )
+        return Observed(output=outputs[0], launches=tuple(sorted(launches, key=lambda launch: launch.start_us)))
 
     def synchronize(self) -> None:
         """Wait for the device."""
         self._torch.cuda.synchronize(self._index)
-
-
-def device_launches(torch: Any, events: Any) -> tuple[Launch, ...]:
-    """Return the device's part of a profile in the order of its start."""
-    on_device = torch.autograd.DeviceType.CUDA
-    launches = [
-        Launch(
-            name=event.name,
-            start_us=float(event.time_range.start),
-            duration_us=float(event.time_range.elapsed_us()),
-            stream=int(getattr(event, "device_resource_id", 0) or 0),
-        )
-        for event in events
-        if event.device_type == on_device and not getattr(event, "is_user_annotation", False)
-    ]
-    return tuple(sorted(launches, key=lambda launch: launch.start_us))

@@ -1,4 +1,4 @@
-"""What torch's profiler sees of the device: kernels, copies and memsets, with their durations."""
+"""What torch's profiler sees of the device: kernels, copies and memsets, with durations and streams."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class DeviceSpan:
     name: str
     start_us: float = 0.0
     duration_us: float = 0.0
+    stream: int = 0
     launch: int = 0
     """Ascends with the order of launches on the host; what one graph launches has one number in common."""
 
@@ -40,5 +41,6 @@ def _span(event: Any) -> DeviceSpan:
         name=str(event.name),
         start_us=float(event.time_range.start),
         duration_us=float(event.time_range.elapsed_us()),
+        stream=int(getattr(event, "device_resource_id", 0) or 0),
         launch=int(event.id),
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pytest_gpuperf.checks.watching import CudaWatcher, device_launches
+from pytest_gpuperf.checks.watching import CudaWatcher
 
 
 def event(name, start, duration, device="cuda", **more):
     time_range = SimpleNamespace(start=start, elapsed_us=lambda: duration)
-    return SimpleNamespace(name=name, time_range=time_range, device_type=device, **more)
+    return SimpleNamespace(name=name, time_range=time_range, device_type=device, **{"id": 1, **more})
 
 
 class Torch:
@@ -45,13 +45,13 @@ class Torch:
 
 def test_launches_are_the_devices_events_in_order():
     torch = Torch()
-    events = [
+    torch.events = [
         event("cudaLaunchKernel", 0, 5, device="cpu"),
         event("b", 20, 2, device_resource_id=13),
         event("a", 10, 4, device_resource_id=7),
         event("my range", 0, 100, is_user_annotation=True),
     ]
-    found = device_launches(torch, events)
+    found = CudaWatcher(torch, 0).watch(lambda: None).launches
     assert [(one.name, one.start_us, one.end_us, one.stream) for one in found] == [("a", 10, 14, 7), ("b", 20, 22, 13)]
 
 
