@@ -141,7 +141,9 @@ def _row(results: Results, table: str, problem: str) -> Row:
 
 
 def target_rows(results: Results) -> list[Row]:
-    """Return the table of targets."""
+    """Return the table of targets; empty where none of them was measured."""
+    if all(math.isnan(target.measured) for target in targets(results)):
+        return []
     return [
         {
             "target": target.what,
@@ -176,8 +178,10 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def markdown(results: Results, facts: Mapping[str, str], notes: Sequence[str]) -> str:
-    """Return all tables as text, the targets last."""
+    """Return all tables as text, the targets last, if one was measured."""
     parts = ["# Example kernels, measured\n", ", ".join(f"{k} {v}" for k, v in facts.items()) + "\n", *notes]
     for key, rows in {**results, "targets": target_rows(results)}.items():
+        if not rows:
+            continue
         parts.append(f"## {TITLES[key]}\n\n{_table(rows)}\n")
     return "\n".join(parts)

@@ -1,8 +1,9 @@
 """Find the tile sizes of the example kernels on this GPU; prints a table a problem, fastest first.
 
-    python benchmarks/tune_kernels.py [softmax] [attention] [softmax-single]
+    python benchmarks/tune_kernels.py [softmax] [attention] [attention-wide] [softmax-single]
 
-By default the first two. The third compares variants of the single-tile softmax kernel that are not shipped.
+By default the first two, which are of heads of 64 and 128. The third is of heads of 256, the last compares variants of
+the single-tile softmax kernel that are not shipped.
 
 Candidates are compiled in parallel first, into Triton's cache, then timed one after another in turn.
 """
@@ -30,20 +31,24 @@ FORWARD = {
     128: [(128, 64, 4, 2), (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 2), (128, 32, 4, 3), (64, 64, 4, 2)],
     64: [(128, 64, 4, 2), (128, 64, 4, 3), (64, 128, 4, 2), (64, 64, 4, 3), (128, 128, 8, 2), (128, 64, 8, 3),
          (128, 128, 4, 2), (256, 64, 8, 2)],
+    256: [(128, 64, 8, 2), (128, 32, 8, 2), (64, 64, 4, 2), (64, 32, 4, 2), (128, 64, 8, 1)],
 }  # fmt: skip
 KEYS = {
     128: [(64, 64, 8, 2), (32, 128, 8, 2), (64, 128, 8, 2), (64, 128, 8, 1), (64, 64, 4, 2), (32, 64, 4, 2),
           (32, 128, 8, 3)],
     64: [(64, 128, 8, 2), (64, 64, 4, 2), (128, 64, 4, 2), (64, 64, 8, 2), (128, 128, 8, 2), (64, 128, 4, 2),
          (32, 128, 4, 2), (64, 128, 8, 3)],
+    256: [(32, 32, 8, 1), (32, 64, 8, 2), (32, 64, 8, 3), (16, 64, 8, 2), (16, 64, 8, 3), (64, 64, 8, 2),
+          (64, 32, 8, 2)],
 }  # fmt: skip
 QUERIES = {
     128: [(128, 64, 8, 2), (64, 64, 4, 2), (128, 32, 4, 2), (128, 128, 8, 1), (64, 128, 4, 2), (128, 64, 8, 1),
           (64, 64, 4, 1)],
     64: [(128, 64, 8, 3), (128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (128, 128, 8, 2),
          (128, 64, 8, 2)],
+    256: [(64, 64, 8, 2), (128, 32, 8, 2), (64, 32, 4, 2), (64, 32, 8, 3), (64, 64, 4, 2), (128, 64, 8, 1)],
 }  # fmt: skip
-PROBLEMS = {128: (4, 32, 4096, 128), 64: (4, 16, 8192, 64)}
+PROBLEMS = {128: (4, 32, 4096, 128), 64: (4, 16, 8192, 64), 256: (2, 16, 4096, 256)}
 
 
 def _attention_inputs(width: int) -> list[torch.Tensor]:
@@ -77,19 +82,19 @@ def compile_attention(candidate: tuple) -> str:
     return ""
 
 
-def tune_attention() -> None:
-    """Time every candidate of the three kernels."""
+def tune_attention(widths: tuple[int, ...] = (128, 64)) -> None:
+    """Time every candidate of the three kernels, for heads of `widths`."""
     tables = (("forward", FORWARD, 2.0), ("keys", KEYS, 4.0), ("queries", QUERIES, 3.0))
     candidates = [
         (kind, width, tiles, causal)
         for kind, table, _ in tables
-        for width, choices in table.items()
-        for tiles in choices
+        for width in widths
+        for tiles in table[width]
         for causal in (False, True)
     ]
     with ProcessPoolExecutor(COMPILERS, mp_context=get_context("spawn")) as pool:
         print("\n".join(filter(None, pool.map(compile_attention, candidates))), flush=True)
-    for (kind, table, matmuls), width, causal in itertools.product(tables, (128, 64), (False, True)):
+    for (kind, table, matmuls), width, causal in itertools.product(tables, widths, (False, True)):
         batch, heads, length, _ = PROBLEMS[width]
         flops = matmuls * 2 * batch * heads * length**2 * width * (0.5 if causal else 1.0)
         calls = {str(t): attention_call(kind, width, Tiles(*t), causal) for t in table[width]}
@@ -168,7 +173,12 @@ def _print(title: str, times: dict[str, float], flops: float = 0.0) -> None:
     sys.stdout.flush()
 
 
-TABLES = {"softmax": tune_softmax, "attention": tune_attention, "softmax-single": tune_softmax_single}
+TABLES = {
+    "softmax": tune_softmax,
+    "attention": tune_attention,
+    "attention-wide": lambda: tune_attention((256,)),
+    "softmax-single": tune_softmax_single,
+}
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or ["softmax", "attention"]

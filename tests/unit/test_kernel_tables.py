@@ -139,3 +139,9 @@ def test_tables_as_text(tables):
     assert first == ["2×3", "35.0", "98.8 %", "1.234", "512", "5.6e-07", ""]
     assert second == ["more", "–", "", "", "", "", "3"]
     assert text.index("## Softmax") < text.index("## Targets")
+
+
+def test_tables_that_no_target_speaks_of_come_without_targets(tables):
+    text = tables.markdown({"launched": [{"operation": "softmax", "torch": 1}]}, {}, [])
+    assert "## Kernels launched" in text
+    assert "## Targets" not in text
