@@ -42,7 +42,7 @@ def _look(evidence: Evidence) -> Iterator[str]:
 
 
 def _by_work(evidence: Evidence) -> str:
-    if evidence.changed or not evidence.fresh.after:
+    if not evidence.fresh.after or evidence.rewritten:
         return ""
     first, again, repeated = evidence.fresh.observed, evidence.fresh_again, evidence.repeated
     if gone := looked_up(first, again, repeated):

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget, OutOfTimeError
 from pytest_gpuperf.checks.launches import Launch, Observed
-from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_poison, reserve_memory, runs_compiled
+from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_made_of, reserve_memory, runs_compiled
 from pytest_gpuperf.checks.provenance import Provenance
 from pytest_gpuperf.checks.subject import SYNC, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
@@ -38,6 +38,8 @@ class FirstCall:
 
     output: Any = None
     samples: tuple[Any, ...] = ()
+    written: tuple[Any, ...] = ()
+    """Samples of the arguments that it wrote to."""
     memory: tuple[tuple[str, int], ...] = ()
     """Where the output's tensors are."""
     expected_memory: tuple[tuple[str, int], ...] = ()
@@ -83,6 +85,15 @@ class FreshCall:
     changed: tuple[str, ...]
     """The names of those that the call wrote to."""
     observed: Observed
+
+
+@dataclass(frozen=True, slots=True)
+class OtherStart:
+    """One argument before and after a call that differs from the fresh call in it alone, and the rest of its output."""
+
+    before: Any
+    after: Any
+    samples: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,9 +223,9 @@ class Evidence:
         left_running = tuple(thread.name for thread in threading.enumerate() if thread not in threads)
         time.sleep(LATE_S)
         self.watcher.synchronize()
-        seen = zip(self._poison_in(output), usual_poison, output, strict=False)
+        seen = zip(self._poison_in(output), usual_poison, self._unwritten_integers(usual, output), output, strict=False)
         return PoisonedCall(
-            unwritten=tuple((max(0, now - before), tensor.numel()) for now, before, tensor in seen),
+            unwritten=tuple((max(integers, now - before), t.numel()) for now, before, integers, t in seen),
             is_late=not all(tensors.same_bits(*pair, self.torch) for pair in zip(at_return, output, strict=True)),
             left_running=left_running,
         )
@@ -249,10 +260,40 @@ class Evidence:
         with filling(byte, like, self.torch, on_gpu=self.on_gpu, in_dispatcher=not compiled):
             return self.outputs(call())
 
+    def _unwritten_integers(self, on_zeros: tuple[Any, ...], on_poison: tuple[Any, ...]) -> list[int]:
+        """Count in each output of integers what shows zero on zeros and poison on poison, twice over.
+
+        Any integer is a fair result, so that one call proves nothing, and two nothing if results are random.
+        """
+        once = self._showing_both(on_zeros, on_poison)
+        if not any(bool(shown.any()) for shown in once if shown is not None):
+            return [0] * len(once)
+        self.reserve(2)
+        again = self._showing_both(*(self._call_on_memory_of(byte, on_poison) for byte in (0, POISON_BYTE)))
+        pairs = zip(once, again, strict=False)
+        return [0 if a is None or b is None or not self.torch.equal(a, b) else int(a.sum()) for a, b in pairs]
+
+    def _showing_both(self, on_zeros: tuple[Any, ...], on_poison: tuple[Any, ...]) -> list[Any]:
+        torch = self.torch
+        return [
+            None
+            if tensors.is_floating(now) or now.shape != before.shape
+            else is_made_of(0, before, torch) & is_made_of(POISON_BYTE, now, torch)
+            for before, now in zip(on_zeros, on_poison, strict=False)
+        ]
+
+    @once
+    def written_at_first(self) -> tuple[str, ...]:
+        """The names of the benchmark's own arguments that were not the same before the first call."""
+        return tuple(name for name, total in self.sums().items() if self.first.sums.get(name, total) != total)
+
     @once
     def fresh(self) -> FreshCall:
         """A call on fresh values in fresh buffers, the benchmark's own being kept alive."""
-        args, kwargs = self.inputs(change=self.refilled(tensors.FRESH_SCALE))
+        # Where an output's own values would do, as twice those of `x` do for `x * 2`, nobody would see it written.
+        outputs = {id(self.arguments[name]) for name in self.written_at_first}
+        fresh, other = (self.refilled(scale) for scale in (tensors.FRESH_SCALE, tensors.ALONE_SCALE))
+        args, kwargs = self.inputs(change=lambda tensor: (other if id(tensor) in outputs else fresh)(tensor))
         given = self.named(args, kwargs)
         before = {name: tensors.copy_of(tensor, self.torch) for name, tensor in given.items()}
         # What hands out the result of the call before is to hand out that of the benchmark's own inputs.
@@ -261,6 +302,23 @@ class Evidence:
         observed = self.watch(self.bound(args, kwargs))
         changed = tuple(name for name, t in given.items() if not tensors.same_bits(t, before[name], self.torch))
         return FreshCall(args=args, kwargs=kwargs, before=before, after=given, changed=changed, observed=observed)
+
+    @once
+    def unwatched(self) -> Observed:
+        """A call on the benchmark's own inputs that nothing watches, as the verified one and the timed ones."""
+        return self._without_watching(*self.subject.inputs())
+
+    @once
+    def fresh_unwatched(self) -> Observed:
+        """The same on copies of the fresh call's inputs."""
+        return self._without_watching(*self._copies_of_fresh())
+
+    def _without_watching(self, args: Any, kwargs: Mapping[str, Any]) -> Observed:
+        self.reserve(1)
+        output = self.bound(args, kwargs)()
+        self.watcher.synchronize()
+        samples, written = self.samples(output), self.written(args, kwargs)
+        return Observed(output=None, launches=(), samples=samples, written=written)
 
     @once
     def fresh_again(self) -> Observed:
@@ -292,6 +350,50 @@ class Evidence:
         return self.fresh.changed
 
     @once
+    def rewritten(self) -> tuple[str, ...]:
+        """The names of those of which a call also reads what it writes to; the others are its outputs."""
+        if self.subject.setup is not None:  # the same inputs cannot be given twice
+            return self.changed
+        return tuple(name for name in self.changed if self._is_read(name))
+
+    def _is_read(self, name: str) -> bool:
+        """Whether what a call returns beside a changed argument, or leaves in it, depends on what was in it."""
+        fresh = self.fresh
+        one, other = (self.call_with_other_start(name) for _ in range(2))
+        left_alike = tensors.same_bits(one.after, other.after, self.torch)
+        if not (left_alike and tensors.same_samples(one.samples, other.samples, self.torch)):
+            return False  # random, so that nothing follows from a difference
+        if not tensors.same_samples(one.samples, self._samples_beside(fresh.after[name], fresh.observed), self.torch):
+            return True
+        pairs = (fresh.before[name], fresh.after[name]), (one.before, one.after)
+        return tensors.depends_on_its_past(*pairs, self.torch)
+
+    def call_with_other_start(self, name: str) -> OtherStart:
+        """Make the fresh call on copies of its inputs, one argument holding something else."""
+        torch, before = self.torch, self.fresh.before
+        args, kwargs = self._copies_of_fresh()
+        target = self.named(args, kwargs)[name]
+        with torch.no_grad():
+            # Integers may be indices, of which zero is valid whatever it indexes.
+            start = before[name] * tensors.ALONE_SCALE if tensors.is_floating(target) else torch.zeros_like(target)
+            tensors.overwrite(target, start)
+        given = tensors.copy_of(target, torch)
+        observed = self.watch(self.bound(args, kwargs))
+        return OtherStart(given, target, self._samples_beside(target, observed))
+
+    def _samples_beside(self, argument: Any, observed: Observed) -> tuple[Any, ...]:
+        """Return the samples of those outputs that are not in the memory of an argument."""
+        floating = (tensor for tensor in self.outputs(observed.output) if tensors.is_floating(tensor))
+        memory = tensors.storage_of(argument)
+        pairs = zip(floating, observed.samples, strict=True)
+        return tuple(sample for tensor, sample in pairs if tensors.storage_of(tensor) != memory)
+
+    def _copies_of_fresh(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the inputs of the fresh call as they were before it, in buffers of their own; not with `setup`."""
+        before = {id(tensor): self.fresh.before.get(name, tensor) for name, tensor in self.arguments.items()}
+        return self.inputs(change=lambda tensor: tensors.copy_of(before.get(id(tensor), tensor), self.torch))
+
+    @once
     def waits(self) -> Waits:
         """What makes the host wait within one call; on a CPU only if asked for, since nothing is hidden there."""
         if not self.on_gpu and SYNC not in self.subject.extra_checks:
@@ -318,15 +420,20 @@ class Evidence:
     def _call_on_early_values(self) -> Observed:
         return self.watch(self.bound(*self.inputs(change=self.refilled(tensors.EARLY_SCALE))))
 
-    def watch(self, call: Callable[[], Any]) -> Observed:
+    def watch(self, call: functools.partial[Any]) -> Observed:
         """Make a call under the watcher."""
         self.reserve(1, self.watcher.call_s)
         start_s = time.perf_counter()
         observed = self.watcher.watch(call)
         self.call_s = max(self.call_s, time.perf_counter() - start_s - self.watcher.call_s)
-        return replace(observed, samples=self.samples(observed.output), memory=self.memory(observed.output))
+        return replace(
+            observed,
+            samples=self.samples(observed.output),
+            written=self.written(call.args, call.keywords),
+            memory=self.memory(observed.output),
+        )
 
-    def bound(self, args: Any, kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+    def bound(self, args: Any, kwargs: Mapping[str, Any]) -> functools.partial[Any]:
         """Return the callable with these inputs."""
         return functools.partial(self.subject.fn, *args, **kwargs)
 
@@ -366,12 +473,18 @@ class Evidence:
         """Return a sample of each floating tensor of an output."""
         return tuple(tensors.sample(t, self.torch) for t in self.outputs(output) if tensors.is_floating(t))
 
+    def written(self, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return a sample of each floating argument of a kind that the first call wrote to."""
+        given = self.named(args, kwargs) if self.written_at_first else {}
+        return self.samples([given[name] for name in self.written_at_first if name in given])
+
     def memory(self, output: Any) -> tuple[tuple[str, int], ...]:
         """Return where the tensors of an output are, empty ones left out."""
         return tuple(tensors.storage_of(tensor) for tensor in self.outputs(output) if tensor.numel())
 
     def _poison_in(self, outputs: tuple[Any, ...]) -> list[int]:
-        return [int(is_poison(t, self.torch).sum()) if tensors.is_floating(t) else 0 for t in outputs]
+        poison = (is_made_of(POISON_BYTE, t, self.torch).sum() if tensors.is_floating(t) else 0 for t in outputs)
+        return [int(count) for count in poison]
 
     def sums(self) -> dict[str, int]:
         """Return checksums of the benchmark's own tensor arguments."""

@@ -91,6 +91,7 @@ class Inspection:
                 memory=evidence.memory(output),
                 expected_memory=evidence.memory(expected),
                 expected_samples=expected_samples,
+                written=evidence.written(evidence.subject.args, evidence.subject.kwargs),
             )
 
     def before(self) -> None:

@@ -41,18 +41,19 @@ def returns_what_was_kept(evidence: Evidence) -> bool:
     with _overwritten(memory, evidence.torch) as values:
         output = evidence.bound(*evidence.subject.inputs())()
         now = tuple(tensor for tensor in evidence.outputs(output) if tensor.numel())
-        return len(now) == len(sources) and all(map(_Follows(values), sources, usual, now))
+        return len(now) == len(sources) and all(map(_Follows(values, evidence.torch), sources, usual, now))
 
 
 @dataclass(frozen=True, slots=True)
 class _Follows:
     values: dict[int, Any]
     """What was written, by the tensor it was written to."""
+    torch: Any
 
     def __call__(self, source: _Source, usual: Any, now: Any) -> bool:
         if source.is_alike:
-            return tensors.same_values(now, self.values[id(source.tensors[0])])
-        return not tensors.same_values(now, usual)
+            return tensors.same_values(now, self.values[id(source.tensors[0])], self.torch)
+        return not tensors.same_values(now, usual, self.torch)
 
 
 def _sources(evidence: Evidence) -> Iterator[_Source]:
@@ -81,7 +82,7 @@ def _kept_for(output: Any, provenance: Provenance, evidence: Evidence) -> tuple[
     if not evidence.arguments:  # copying what a function closes over is a fair benchmark
         return ()
     left_alone = (tensor for place, tensor in provenance.kept.items() if place not in provenance.written)
-    return tuple(tensor for tensor in left_alone if tensors.same_values(tensor, output))[:1]
+    return tuple(tensor for tensor in left_alone if tensors.same_values(tensor, output, evidence.torch))[:1]
 
 
 def _is_the_same_for_others(evidence: Evidence) -> bool:

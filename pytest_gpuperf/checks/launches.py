@@ -41,6 +41,8 @@ class Observed:
     launches: tuple[Launch, ...]
     samples: tuple[Any, ...] = ()
     """Of the output's floating tensors, taken before anything else was called: later calls may reuse their memory."""
+    written: tuple[Any, ...] = ()
+    """The same of arguments that such calls write to."""
     memory: tuple[tuple[str, int], ...] = ()
     """Where the output's tensors are."""
 

@@ -81,7 +81,7 @@ def _of_tensor(output: Any, evidence: Evidence) -> str:
         return ""
     # A new one, since the verification has read the first.
     new = evidence.repeated.output
-    first, second = (evidence.watch(lambda: torch.add(new, 0)) for _ in range(2))
+    first, second = (evidence.watch(functools.partial(torch.add, new, 0)) for _ in range(2))
     return deferred(first, second, kind=type(new).__name__)
 
 

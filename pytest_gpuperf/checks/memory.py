@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pytest_gpuperf.checks.budget import OutOfTimeError
-from pytest_gpuperf.checks.tensors import size_bytes
+from pytest_gpuperf.checks.tensors import bits, size_bytes
 from pytest_gpuperf.checks.watching import dispatch_mode
 
 GPU_BYTES_PER_S = 2e11
@@ -84,8 +84,6 @@ def _fill(byte: int, tensor: Any, torch: Any) -> None:
         torch.cuda.current_stream(tensor.device).synchronize()
 
 
-def is_poison(tensor: Any, torch: Any) -> Any:
-    """Return which elements of a tensor are nothing but poison."""
-    item_bytes = tensor.element_size()
-    raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8).reshape(-1, item_bytes)
-    return (raw == POISON_BYTE).all(dim=1)
+def is_made_of(byte: int, tensor: Any, torch: Any) -> Any:
+    """Return which elements of a tensor are nothing but this byte."""
+    return (bits(tensor, torch).reshape(-1, tensor.element_size()) == byte).all(dim=1)

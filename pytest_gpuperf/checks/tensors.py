@@ -171,9 +171,24 @@ def same_bits(a: Any, b: Any, torch: Any) -> bool:
     return bool(torch.equal(bits(a, torch), bits(b, torch)))
 
 
-def same_values(a: Any, b: Any) -> bool:
+def same_values(a: Any, b: Any, torch: Any) -> bool:
     """Whether two tensors hold the same values, zeros of either sign and NaN being equal."""
-    return a.shape == b.shape and a.dtype == b.dtype and bool(((a == b) | ((a != a) & (b != b))).all())
+    return a.shape == b.shape and a.dtype == b.dtype and bool(_equal(a, b, torch).all())
+
+
+def depends_on_its_past(one: tuple[Any, Any], other: tuple[Any, Any], torch: Any) -> bool:
+    """Compare two (before, after) pairs: whether any element that was written depends on what it was before.
+
+    An element is left alone, or written with something that does not depend on it, where it is unchanged in both, or
+    the same in both afterwards.
+    """
+    (before_a, after_a), (before_b, after_b) = (tuple(tensor.detach() for tensor in pair) for pair in (one, other))
+    untouched = _equal(before_a, after_a, torch) & _equal(before_b, after_b, torch)
+    return bool((~(untouched | _equal(after_a, after_b, torch))).any())
+
+
+def _equal(a: Any, b: Any, torch: Any) -> Any:
+    return (a == b) | (torch.isnan(a) & torch.isnan(b)) if is_floating(a) else a == b
 
 
 def same_samples(one: tuple[Any, ...], other: tuple[Any, ...], torch: Any) -> bool:

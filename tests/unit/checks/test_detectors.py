@@ -119,10 +119,10 @@ def test_what_the_timer_did_not_see():
 
 def test_who_owns_an_output():
     owned = {"argument 0": ("cuda", 1), "argument 1": ("cuda", 2)}
-    assert aliasing.owner([("cuda", 1)], owned) == "argument 0"
-    assert aliasing.owner([("cuda", 1), ("cuda", 2)], owned) == "argument 0 and argument 1"
-    assert aliasing.owner([("cuda", 1), ("cuda", 3)], owned) == ""
-    assert aliasing.owner([], owned) == ""
+    assert aliasing.owners([("cuda", 1)], owned) == ["argument 0"]
+    assert aliasing.owners([("cuda", 1), ("cuda", 2)], owned) == ["argument 0", "argument 1"]
+    assert aliasing.owners([("cuda", 1), ("cuda", 3)], owned) == []
+    assert aliasing.owners([], owned) == []
 
 
 def test_unwritten_outputs():

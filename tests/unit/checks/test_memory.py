@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_poison, runs_compiled
+from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_made_of, runs_compiled
 
 torch = pytest.importorskip("torch")
 
@@ -16,11 +16,11 @@ def x():
     return torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
 
 
-def test_what_is_asked_for_after_temporaries_is_poisoned_on_a_gpu_too(x):
+def test_what_is_asked_for_after_temporaries_poisoned_on_a_gpu_too(x):
     with filling(POISON_BYTE, (x,), torch, on_gpu=True):
         (x @ x).exp()  # an allocator may hand its memory out again
         outputs = torch.empty_like(x), torch.empty(3, 5), x.new_empty(7), torch.empty_strided((4, 4), (4, 1))
-    assert all(bool(is_poison(output, torch).all()) for output in outputs)
+    assert all(bool(is_made_of(POISON_BYTE, output, torch).all()) for output in outputs)
 
 
 def test_what_is_written_is_left_alone(x):
@@ -51,7 +51,7 @@ def test_nothing_is_filled_in_a_stream_capture(x, capturing, monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
     with filling(POISON_BYTE, (), torch, on_gpu=True):
         output = torch.empty(1000).copy_(x.reshape(-1)[:1000]) if capturing else torch.empty(1000)
-    assert bool(is_poison(output, torch).all()) is not capturing
+    assert bool(is_made_of(POISON_BYTE, output, torch).all()) is not capturing
     assert waits == ([] if capturing else ["stream"])
 
 

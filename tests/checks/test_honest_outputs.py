@@ -1,0 +1,115 @@
+"""Honest callables that write to arguments, keep them, or return tensors of a rarer kind."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+OUTPUTS = {
+    "doubled": lambda x, out: torch.mul(x, 2, out=out),
+    "copied": lambda x, out: out.copy_(x),
+    "reversed": lambda x, out: torch.neg(x.flip(0), out=out),
+    "squared": lambda x, out: torch.square(x, out=out),
+    "of unit length": lambda x, out: torch.div(x, x.norm(dim=-1, keepdim=True), out=out),
+    "in steps": lambda x, out: out.zero_().add_(x).mul_(2),
+    "row by row": lambda x, out: [torch.mul(row, 2, out=to) for row, to in zip(x, out, strict=True)],
+    "in part": lambda x, out: out[:8].copy_(x[:8]),
+    "scattered": lambda x, out: out.index_copy_(0, torch.arange(63, -1, -1, device=x.device), x),
+}
+
+
+@pytest.mark.parametrize("start", [torch.empty_like, torch.zeros_like, torch.ones_like, torch.clone])
+@pytest.mark.parametrize("returned", [False, True])
+@pytest.mark.parametrize("how", OUTPUTS)
+def test_an_argument_for_the_output(silent, x, how, returned, start):
+    write = OUTPUTS[how]
+
+    def kernel(x, to):
+        write(x, to)
+        return to if returned else None
+
+    silent(kernel, x, start(x))
+
+
+@pytest.mark.parametrize("start", [torch.empty, torch.zeros, torch.ones])
+@pytest.mark.parametrize("result", ["places", "zeros", "flags"])
+def test_an_argument_for_integers(silent, x, result, start):
+    def kernel(x, to):
+        to.copy_({"places": x.argmax(-1), "zeros": (x > 1e9).sum(-1), "flags": (x > 0).any(-1)}[result])
+
+    silent(kernel, x, start(64, dtype=torch.long, device=x.device))
+
+
+def test_two_arguments_for_outputs(silent, x):
+    def kernel(x, doubled, raised):
+        torch.mul(x, 2, out=doubled)
+        torch.add(x, 1, out=raised)
+
+    silent(kernel, x, torch.empty_like(x), torch.empty_like(x))
+
+
+def test_an_argument_for_the_output_with_a_reference(silent, x):
+    def kernel(x, to):
+        return torch.mul(x, 2, out=to)
+
+    silent(kernel, x, torch.empty_like(x), reference=lambda x, to: x * 2)
+
+
+def test_an_argument_in_another_precision(silent, x):
+    silent(lambda x, to: to.copy_(x), x, torch.empty_like(x, dtype=torch.bfloat16))
+
+
+def test_an_argument_for_partial_results(silent, x):
+    def kernel(x, workspace):
+        return torch.exp(x, out=workspace).sum(-1)
+
+    silent(kernel, x, torch.empty_like(x))
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_conjugates_and_negatives_that_are_views(silent, x):
+    silent(lambda z: torch.fft.fft(z).conj(), torch.complex(x, x.flip(0)))
+    silent(lambda z: torch.fft.fft(z).conj().imag, torch.complex(x, x.flip(0)))
+
+
+def test_a_list_that_grows(silent, x):
+    def appended(x, seen):
+        seen.append(x.sum())
+        return torch.softmax(x, -1)
+
+    silent(appended, x, [])
+
+
+def test_integers_that_are_random(silent, x):
+    silent(lambda x: torch.randint(-1, 1, (64, 128), dtype=torch.int8, device=x.device), x)
+    silent(lambda x: torch.bernoulli(torch.full_like(x, 0.5)).bool(), x)
+
+
+def test_integers_of_minus_one_and_zero(silent, x):
+    silent(lambda x: torch.where(x > 0, 0, -1), x)
+    silent(lambda x: torch.full((64, 128), -1, dtype=torch.int8, device=x.device), x)
+    silent(lambda x: x > 0, x)
+
+
+def test_rounding_that_grows(silent, x):
+    def iterated(x):
+        for _ in range(50):
+            x = 3.7 * x * (1.0 - x)
+        return x
+
+    silent(iterated, x.sigmoid())
+    silent(iterated, x.sigmoid(), reference=functools.partial(iterated))
+
+
+def test_half_precision_that_says_so(silent, device):
+    layer = torch.nn.Linear(128, 64).to(device)
+
+    def cast(x):
+        with torch.autocast(torch.device(device).type, torch.bfloat16):
+            return layer(x)
+
+    silent(cast, torch.randn(64, 128, device=device))
+    silent(lambda x: cast(x).float(), torch.randn(64, 128, device=device))
