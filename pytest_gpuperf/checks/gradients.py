@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.lazy import held
+from pytest_gpuperf.checks.places import LIBRARIES
 from pytest_gpuperf.checks.tensors import size_bytes
 
 TOLERANCE = 1e-2
+DEPTH, MOST_VALUES = 5, 500
+"""How far to look for parameters, and at how many values in each step."""
 COPIES = 4
 """Of each gradient, or differences of them, that are held at once."""
 
@@ -61,31 +66,47 @@ def _leaves(evidence: Evidence) -> dict[str, Any]:
 
 
 def _in_sight(evidence: Evidence) -> Iterator[Any]:
-    """Yield what a call works with: its arguments, what its function closes over or names, and the object it is of."""
+    """Yield what a call may work with: what its arguments, functions and objects hold, and what these hold in turn."""
     subject = evidence.subject
-    fn: Any = subject.fn
-    bound: tuple[Any, ...] = ()
-    while isinstance(fn, functools.partial):
-        fn, bound = fn.func, (*bound, *fn.args, *fn.keywords.values())
-    owner = getattr(fn, "__self__", fn)
-    for value in (*subject.args, *subject.kwargs.values(), *bound, owner, *_named_by(fn), *_attributes(owner)):
-        yield from held(value)
+    level: list[Any] = [*subject.args, *subject.kwargs.values(), subject.fn]
+    seen: dict[int, Any] = {}
+    for _ in range(DEPTH):
+        new = {id(value): value for outer in level for value in held(outer) if id(value) not in seen}
+        seen |= new
+        yield from new.values()
+        level = [inner for value in islice(new.values(), MOST_VALUES) for inner in _behind(value, evidence.torch)]
 
 
-def _named_by(fn: Any) -> Iterator[Any]:
-    code = getattr(fn, "__code__", None)
-    known = getattr(fn, "__globals__", {})
-    yield from (known[name] for name in getattr(code, "co_names", ()) if name in known)
-    for cell in getattr(fn, "__closure__", None) or ():
-        try:
+def _behind(value: Any, torch: Any) -> Iterator[Any]:
+    """Yield what a function names, closes over and has for defaults, or what is in the attributes of an object."""
+    if isinstance(value, functools.partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, types.MethodType):
+        yield from (value.__self__, value.__func__)
+    elif isinstance(value, types.FunctionType):
+        yield from _named_by(value)
+    elif isinstance(value, torch.optim.Optimizer):
+        yield from (parameter for group in value.param_groups for parameter in group["params"])
+    elif not isinstance(value, torch.Tensor | types.ModuleType | type):
+        owner = getattr(value, "__self__", value)  # of a compiled function, or of one that is wrapped
+        yield from () if isinstance(owner, types.ModuleType) else getattr(owner, "__dict__", {}).values()
+
+
+def _named_by(fn: types.FunctionType) -> Iterator[Any]:
+    if fn.__module__.split(".")[0] in LIBRARIES:
+        return
+    yield from (fn.__globals__[name] for name in _names_in(fn.__code__) if name in fn.__globals__)
+    yield from (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())
+    for cell in fn.__closure__ or ():
+        with suppress(ValueError):  # not bound yet
             yield cell.cell_contents
-        except ValueError:  # not bound yet
-            continue
 
 
-def _attributes(owner: Any) -> Iterable[Any]:
-    is_module = isinstance(owner, types.ModuleType)  # a compiled function's `__self__`
-    return () if is_module else getattr(owner, "__dict__", {}).values()
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _names_in(inner)
 
 
 CHECK = Check(

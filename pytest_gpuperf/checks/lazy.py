@@ -16,6 +16,8 @@ from pytest_gpuperf.checks.tensors import is_floating
 from pytest_gpuperf.measure.tensors import DEPTH
 
 MOST_ITEMS = 256
+FAKE = "FakeTensor"
+"""The class of tensors that a compiler passes through code in place of real ones."""
 
 
 def promise(output: object) -> str:
@@ -51,13 +53,18 @@ def held(output: Any, depth: int = DEPTH) -> Iterator[Any]:
 
 
 def computes_when_asked(value: Any) -> bool:
-    """Whether a value is a function, or an object that poses as a tensor without being one.
+    """Whether a value is a function, or an object that can be called or poses as a tensor without being one.
 
     What poses as an array, such as a table of pandas, may have been computed by a library that torch knows nothing of.
     """
     if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
         return True
-    return hasattr(type(value), "__torch_function__") and type(value).__module__.split(".")[0] != "torch"
+    is_torchs = type(value).__module__.split(".")[0] == "torch"
+    return not is_torchs and (hasattr(type(value), "__torch_function__") or _can_be_called(value))
+
+
+def _can_be_called(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
 
 
 def _of_closure(output: Any, evidence: Evidence) -> str:
@@ -72,10 +79,11 @@ def _of_closure(output: Any, evidence: Evidence) -> str:
 
 def _of_tensor(output: Any, evidence: Evidence) -> str:
     torch = evidence.torch
+    for value in held(output):
+        if isinstance(value, torch.Tensor) and (value.device.type == "meta" or type(value).__name__ == FAKE):
+            return f"the output holds no values: it is a {'fake' if type(value).__name__ == FAKE else 'meta'} tensor"
     if not isinstance(output, torch.Tensor):
         return ""
-    if output.device.type == "meta":
-        return "the output is a meta tensor, which has no values"
     known = {type(value) for value in (*evidence.subject.args, *evidence.subject.kwargs.values())}
     if type(output).__module__.split(".")[0] == "torch" or type(output) in known:
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import types
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ OF_TORCH = (
     "cuda.Event.wait", "cuda.Stream.synchronize", "cuda.current_stream", "testing.assert_close", "allclose", "equal",
     "isclose", "Tensor.__eq__", "Tensor.eq", "Tensor.equal", "Tensor.allclose", "Tensor.isclose", "Tensor.sub",
     "Tensor.__sub__", "Tensor.abs", "Tensor.cpu", "Tensor.to", "Tensor.item", "Tensor.clone", "Tensor.detach",
-    "Tensor.copy_", "Tensor.data_ptr",
+    "Tensor.copy_", "Tensor.data_ptr", "Tensor.__ne__", "Tensor.ne", "Tensor.max", "Tensor.sum", "where", "isnan",
+    "isfinite", "linalg.vector_norm", "testing._comparison.not_close_error_metas", "cuda.Event", "cuda.Stream",
+    "profiler.profile",
 )  # fmt: skip
 """Timing with events, and comparing outputs."""
 
@@ -52,6 +55,9 @@ def _is_from(root: Path, torch: Any, dotted: str) -> bool:
 
 
 def _written_in(root: Path, value: Any) -> bool:
+    if isinstance(value, type):
+        file = getattr(sys.modules.get(value.__module__), "__file__", None)
+        return file is not None and Path(file).is_relative_to(root)
     code = getattr(value, "__code__", None)
     if code is None:
         return isinstance(value, types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
 import sysconfig
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-LIBRARIES = ("torch", "triton", "torchvision", "torchaudio", "numpy", "pytest_gpuperf")
+LIBRARIES = ("torch", "triton", "torchvision", "torchaudio", "numpy", "pytest_gpuperf", "_pytest", "pluggy")
+PASSING_ON = re.compile(r"/torch/(_dynamo/|_compile\.py|utils/_python_dispatch\.py)|/_pytest/logging\.py")
+"""Files that lead from an operation into a dispatch mode, or from a message to where it is written."""
 SHOWN_CHARACTERS = 60
 
 
@@ -47,8 +50,17 @@ def place_of_user(frame: FrameType | None) -> Place | None:
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether a frame itself is the user's code."""
-    return not _is_own(frame.f_code.co_filename) and not _is_library(frame.f_code.co_filename)
+    """Whether the user's code asks for something, be it through the standard library (`logging`, `pickle`)."""
+    asking: FrameType | None = frame
+    while asking is not None and _passes_on(asking.f_code.co_filename):
+        asking = asking.f_back
+    return asking is not None and not _is_library(asking.f_code.co_filename)
+
+
+@lru_cache(maxsize=1024)
+def _passes_on(file: str) -> bool:
+    """Whether code stands between who asks and what is asked for: this package, torch's way into it, the library."""
+    return _is_own(file) or _is_standard(file) or PASSING_ON.search(Path(file).as_posix()) is not None
 
 
 @lru_cache(maxsize=1024)
@@ -60,10 +72,12 @@ def _is_own(file: str) -> bool:
 def _is_library(file: str) -> bool:
     if file.startswith("<"):
         return True
-    path = Path(file)
-    if any(path.is_relative_to(root) for root in _library_roots()):
-        return True
-    standard = Path(sysconfig.get_paths()["stdlib"])
+    return _is_standard(file) or any(Path(file).is_relative_to(root) for root in _library_roots())
+
+
+@lru_cache(maxsize=1024)
+def _is_standard(file: str) -> bool:
+    path, standard = Path(file), Path(sysconfig.get_paths()["stdlib"])
     return path.is_relative_to(standard) and "site-packages" not in path.parts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,13 +12,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_gpuperf.checks.places import Place, is_users, place_of_user
+from pytest_gpuperf.checks.watching import dispatch_mode
 
 SYNCHRONISING = "called a synchronizing CUDA operation"
 READING_METHODS = (
     "item", "tolist", "numpy", "cpu", "__array__", "__bool__", "__float__", "__int__", "__index__", "__complex__",
-    "__repr__", "__format__", "__contains__", "nonzero",
+    "__repr__", "__format__", "__contains__", "__reduce_ex__", "nonzero",
 )  # fmt: skip
 """Methods of a tensor that wait for its values."""
+READING_OPERATION = "aten._local_scalar_dense"
+"""What functions written in C++ read one number with, such as `torch.full`, or an index that is a tensor."""
+SIZING_OPERATIONS = re.compile(
+    r"aten\.(nonzero|masked_select|_unique2?|unique_dim|unique_consecutive|bincount|equal|allclose|repeat_interleave\.Tensor)\b"
+)
+"""Operations that wait for values as the size of their output, or the answer itself, depends on them."""
+INDEXING_OPERATIONS = re.compile(r"aten\.(index|index_put_?)\b")
+"""They do so where an index is a mask."""
+WAITING_FUNCTIONS = ("synchronize", "empty_cache", "ipc_collect")
+"""Of `torch.cuda`. To give memory back to the driver is to wait for all work."""
 COPYING_METHODS = ("to", "cuda", "copy_")
 COPYING_FUNCTIONS = ("tensor", "as_tensor", "asarray")
 IN_THE_CALLABLE = "the callable itself"
@@ -57,9 +69,9 @@ def cuda_waits(torch: Any, call: Callable[[], Any]) -> Waits:
     with ExitStack() as stack:
         stack.enter_context(_torch_reports(torch, seen))
         for owner in (torch.cuda, getattr(torch, "accelerator", None)):
-            stack.enter_context(_wrapped(owner, ("synchronize",), _noting_waits(seen)))
+            stack.enter_context(_wrapped(owner, WAITING_FUNCTIONS, _noting_waits(seen, [])))
         for owner in (torch.cuda.Event, torch.cuda.Stream):
-            stack.enter_context(_wrapped(owner, ("synchronize",), _noting_waits(seen)))
+            stack.enter_context(_wrapped(owner, ("synchronize",), _noting_waits(seen, [])))
         stack.enter_context(_wrapped(torch.Tensor, COPYING_METHODS, _noting_copies(torch, seen)))
         stack.enter_context(_wrapped(torch, COPYING_FUNCTIONS, _noting_copies(torch, seen)))
         call_under_watch(call)
@@ -69,12 +81,26 @@ def cuda_waits(torch: Any, call: Callable[[], Any]) -> Waits:
 def reading_waits(torch: Any, call: Callable[[], Any]) -> Waits:
     """Make the call once and note what would wait, were the tensors on a GPU.
 
-    What torch's own code reads is left out: optimisers keep numbers on the CPU, and read them there, on a GPU too.
+    Numbers that torch's own code reads are left out: optimisers keep some on the CPU, on a GPU too.
     """
     seen = Waits()
-    with _wrapped(torch.Tensor, READING_METHODS, _noting_waits(seen, direct=True)):
+    inside: list[bool] = []
+
+    def note(operation: Any, args: Any, _kwargs: Any, _output: Any) -> None:
+        frame = sys._getframe(1)
+        by_number = str(operation).startswith(READING_OPERATION) and is_users(frame)
+        if not inside and (by_number or _depends_on_values(operation, args, torch)):
+            seen.wait(frame)
+
+    with _wrapped(torch.Tensor, READING_METHODS, _noting_waits(seen, inside, direct=True)), dispatch_mode(note):
         call_under_watch(call)
     return seen
+
+
+def _depends_on_values(operation: Any, args: Any, torch: Any) -> bool:
+    if INDEXING_OPERATIONS.match(str(operation)):
+        return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+    return SIZING_OPERATIONS.match(str(operation)) is not None
 
 
 @contextmanager
@@ -117,9 +143,11 @@ def _wrapped(owner: Any, names: tuple[str, ...], wrap: Wrap) -> Iterator[None]:
                 delattr(owner, name)
 
 
-def _noting_waits(seen: Waits, *, direct: bool = False) -> Wrap:
-    """Return what notes each call of a function; `direct`: only calls that the user's own code makes."""
-    inside: list[bool] = []
+def _noting_waits(seen: Waits, inside: list[bool], *, direct: bool = False) -> Wrap:
+    """Return what notes each call of a function; `direct`: only calls that the user's own code makes.
+
+    `inside` holds something meanwhile.
+    """
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

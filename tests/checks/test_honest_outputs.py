@@ -113,3 +113,42 @@ def test_half_precision_that_says_so(silent, device):
 
     silent(cast, torch.randn(64, 128, device=device))
     silent(lambda x: cast(x).float(), torch.randn(64, 128, device=device))
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_what_waits_for_nothing(silent, x):
+    rows = torch.arange(0, 64, 3)
+    layer = torch.nn.Linear(128, 32)
+    optimiser = torch.optim.AdamW(layer.parameters())
+
+    def step(x):
+        optimiser.zero_grad(set_to_none=True)
+        layer(x[rows]).square().mean().backward()
+        torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+        optimiser.step()
+
+    silent(step, x, extra_checks=("sync",))
+    silent(lambda x: torch.where(x > 0, x, 0.0)[1:, ::2].masked_fill(x[1:, ::2] > 1, 0.0), x, extra_checks=("sync",))
+    silent(lambda x: (len(x), x.shape, x.numel(), x.sum(-1)[rows.size(0)]), x, extra_checks=("sync",))
+
+
+class Trainer:
+    """Clears its gradients, wherever they are."""
+
+    def __init__(self, device):
+        self.layers = [torch.nn.Linear(128, 4).to(device)]
+        self.optimiser = torch.optim.SGD(self.layers[0].parameters(), lr=1e-3)
+        self.me = self
+
+    def step(self, x):
+        self.optimiser.zero_grad()
+        self.layers[0](x).square().mean().backward()
+        self.optimiser.step()
+
+
+def test_objects_that_hold_themselves(silent, x):
+    silent(Trainer(x.device).step, x)
+
+
+def test_what_can_be_called_beside_the_work(silent, x):
+    silent(lambda x: (torch.softmax(x, -1), torch.nn.Identity(), Trainer), x)
