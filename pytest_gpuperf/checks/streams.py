@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.launches import Observed, busy_us
+from pytest_gpuperf.measure.notes import told_us
 
 SEEN_SHARE = 0.5
 """A timer that sees less than this of the time that the device is busy has missed some; clocks differ by less."""
@@ -19,7 +20,7 @@ def unseen(observed: tuple[Observed, ...], timed_us: float) -> str:
         return ""
     streams = sorted({launch.stream for launch in observed[0].launches})
     where = f" on streams {', '.join(map(str, streams))}" if len(streams) > 1 else ""
-    return f"one call keeps the GPU busy for {least_us:.3g} us{where}, of which the timer saw {timed_us:.3g} us"
+    return f"one call keeps the GPU busy for {told_us(least_us)}{where}, of which the timer saw {told_us(timed_us)}"
 
 
 def _look(evidence: Evidence) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Early, Evidence
 from pytest_gpuperf.checks.launches import SHRUNK_SHARE, Observed, listed, missing
+from pytest_gpuperf.measure.notes import told_us
 
 UNTIMED_SHARE = 5.0
 LEAST_UNTIMED_US = 100.0
@@ -43,7 +44,7 @@ def _look_at_time(evidence: Evidence) -> Iterator[str]:
     timed_us = evidence.timed.record.p95_us
     bound_us = slowest_untimed_us(timed_us)
     if (plain_us := evidence.plain_us(bound_us)) > bound_us:
-        yield f"outside of the timed region a call takes {plain_us:.3g} us, within it {timed_us:.3g} us"
+        yield f"outside of the timed region a call takes {told_us(plain_us)}, within it {told_us(timed_us)}"
 
 
 def slowest_untimed_us(timed_us: float) -> float:

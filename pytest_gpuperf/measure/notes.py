@@ -21,6 +21,11 @@ FLOOR_MATTERS_SHARE = 0.1
 AT_FLOOR_RATIO = 1.3
 
 
+def told_us(time_us: float) -> str:
+    """Return a time to two digits or to whole microseconds, never with an exponent for a long one."""
+    return f"{time_us:.0f} us" if time_us >= 99.5 else f"{time_us:.2g} us"
+
+
 def result_notes(trials: Trials, timer: Timer, *, unqueued: bool) -> tuple[str, ...]:
     """Return the notes that follow from the figures: launch-bound, or close to what the timer reads around nothing.
 
@@ -33,5 +38,5 @@ def result_notes(trials: Trials, timer: Timer, *, unqueued: bool) -> tuple[str, 
     if timer.floor_us * AT_FLOOR_RATIO >= time_us:
         notes.append(AT_FLOOR_NOTE)
     elif timer.floor_us >= FLOOR_MATTERS_SHARE * time_us:
-        notes.append(f"short for this timer, which reads {timer.floor_us:.2g} us around nothing")
+        notes.append(f"short for this timer, which reads {told_us(timer.floor_us)} around nothing")
     return tuple(notes)

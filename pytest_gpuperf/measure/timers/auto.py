@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pytest_gpuperf.measure.batch import Batch, Target
 from pytest_gpuperf.measure.errors import GraphUnavailableError
-from pytest_gpuperf.measure.notes import AUTO_NOTE
+from pytest_gpuperf.measure.notes import AUTO_NOTE, told_us
 from pytest_gpuperf.measure.timers.events import EventsTimer
 from pytest_gpuperf.measure.timers.graph import GraphTimer
 from pytest_gpuperf.measure.timers.pilot import Pilot, take_pilot
@@ -53,13 +53,15 @@ class AutoTimer:
         events.prepare(target)
         self.chosen = events
         if self._preferred == "events":
-            self._note = f"{AUTO_NOTE}events, {LIKE_BEFORE} (floor {events.floor_us:.2g} us)"
+            self._note = f"{AUTO_NOTE}events, {LIKE_BEFORE} (floor {told_us(events.floor_us)})"
             return
         pilot = take_pilot(events, target)
         problem = self._take_graph(target, pilot) if self._wants_graph(target, pilot) else ""
         read_us = self.chosen.call_us if isinstance(self.chosen, GraphTimer) else pilot.read_us
         like = f", {LIKE_BEFORE}" if self._preferred == self.kind else ""
-        self._note = f"{AUTO_NOTE}{self.kind}{like} ({read_us:.2g} us a call; floor {self.floor_us:.2g} us){problem}"
+        self._note = (
+            f"{AUTO_NOTE}{self.kind}{like} ({told_us(read_us)} a call; floor {told_us(self.floor_us)}){problem}"
+        )
 
     def batch(self, target: Target, trials: int) -> Batch:
         """Time by the chosen timer."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_gpuperf.measure.batch import Batch, Target
 from pytest_gpuperf.measure.errors import GraphUnavailableError
+from pytest_gpuperf.measure.notes import told_us
 from pytest_gpuperf.measure.rotation import NotRotatableError, Rotation
 from pytest_gpuperf.measure.timers.capture import captured
 from pytest_gpuperf.measure.timers.eager import eager_host_us
@@ -91,8 +92,8 @@ class GraphTimer:
         self.call_us = median(batch.times_us) / self._calls
         if OMITTED_RATIO * self.call_us + OMITTED_MARGIN_US < pilot.net_us:
             raise GraphUnavailableError(
-                f"the graph of it takes {self.call_us:.3g} us a call and the call itself {pilot.net_us:.3g} us, so it "
-                "leaves work out (on another stream or thread)"
+                f"the graph of it takes {told_us(self.call_us)} a call and the call itself {told_us(pilot.net_us)}, "
+                "so it leaves work out (on another stream or thread)"
             )
 
     def batch(self, target: Target, trials: int) -> Batch:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_gpuperf.measure.notes import AT_FLOOR_NOTE, LAUNCH_BOUND_NOTE, result_notes
+from pytest_gpuperf.measure.notes import AT_FLOOR_NOTE, LAUNCH_BOUND_NOTE, result_notes, told_us
 from pytest_gpuperf.measure.samples import Trials
 
 
@@ -31,3 +31,18 @@ def test_a_time_at_the_floor_says_that_it_tells_nothing(time_us):
 )
 def test_launch_bound_means_that_dispatch_takes_longer_than_the_device(host_us, unqueued, expected):
     assert (LAUNCH_BOUND_NOTE in notes(100.0, host_us=host_us, unqueued=unqueued)) is expected
+
+
+@pytest.mark.parametrize(
+    ("time_us", "told"),
+    [
+        (0.0051, "0.0051 us"),
+        (1.34, "1.3 us"),
+        (58.7, "59 us"),
+        (99.4, "99 us"),
+        (99.6, "100 us"),
+        (12345.6, "12346 us"),
+    ],
+)
+def test_times_are_told_without_an_exponent(time_us, told):
+    assert told_us(time_us) == told
