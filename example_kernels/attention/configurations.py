@@ -30,8 +30,8 @@ FORWARD_32_BITS = {
     256: Tiles(16, 16, 4, 1),
 }
 
-# Addresses take registers that descriptors leave free.
-KEYS_16_BITS = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 4, 2), 256: Tiles(32, 32, 8, 1)}
+# Addresses take registers that descriptors leave free. Tiles of 64 keys and more are multiplied by warp groups.
+KEYS_16_BITS = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 4, 2), 256: Tiles(32, 64, 8, 2)}
 KEYS_16_BITS_BY_POINTER = {64: Tiles(32, 64, 4, 2), 128: Tiles(32, 64, 8, 2), 256: Tiles(32, 32, 8, 1)}
 KEYS_32_BITS = {16: Tiles(32, 32, 4, 1), 64: Tiles(32, 32, 8, 1), 128: Tiles(16, 16, 4, 1), 256: Tiles(16, 16, 8, 1)}
 

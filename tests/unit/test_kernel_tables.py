@@ -86,11 +86,26 @@ def test_gelu_targets_read_their_rows(tables):
     assert verdicts["GeLU tanh float32, cuda: of a copy"] == "not measured"
 
 
-def test_softmax_near_a_copy_is_counted_and_named(tables):
-    rows = [softmax_row("a", 0.97), softmax_row("b", 0.95), softmax_row("c", 0.96), softmax_row("d", 1.0)]
-    target = found(tables, {"softmax": rows}, "softmax float32: shapes at 96 % of a copy or more")
-    assert (target.measured, target.where, target.verdict) == (3.0, "a, c, d", "met")
-    assert found(tables, {"softmax": rows[:3]}, target.what).verdict == "missed"
+def test_each_width_of_softmax_has_its_share_of_a_copy(tables):
+    rows = [softmax_row("4096×4096", 0.97), softmax_row("4096×8192", 0.95), softmax_row("512×131072", 0.76)]
+    verdicts = {target.what: target.verdict for target in tables.targets({"softmax": rows})}
+    assert verdicts["softmax float32 4096×4096: of a copy"] == "met"
+    assert verdicts["softmax float32 4096×8192: of a copy"] == "missed"
+    assert verdicts["softmax float32 512×131072: of a copy"] == "met"
+    assert verdicts["softmax float32 65536×256: of a copy"] == "not measured"
+
+
+def test_the_widest_softmax_is_held_to_the_faster_rival(tables):
+    row = softmax_row("64×1048576", compiled=1.4)
+    target = found(tables, {"softmax": [row]}, "softmax float32 64×1048576: × the faster of torch and compiled")
+    assert (target.measured, target.verdict) == (1.4, "missed")
+
+
+def test_forward_is_held_to_both_rivals(tables):
+    rows = [{"problem": "4×16×8192×64 causal forward", "× flash": 1.41, "× cudnn": 0.89}]
+    verdicts = {target.what: target.verdict for target in tables.targets({"attention": rows})}
+    assert verdicts["attention forward 4×16×8192×64 causal: × flash"] == "met"
+    assert verdicts["attention forward 4×16×8192×64 causal: × cuDNN"] == "missed"
 
 
 def test_one_slower_shape_misses_the_target_for_all(tables):
