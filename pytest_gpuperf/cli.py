@@ -57,6 +57,8 @@ def _told(answer: Answer) -> int:
     try:
         if answer.text:
             _print(answer.text, sys.stdout)
+        for warning in answer.warnings:
+            _print(f"gpuperf: warning: {warning}", sys.stderr)
         for error in answer.errors:
             _print(f"gpuperf: error: {error}", sys.stderr)
     except BrokenPipeError:

@@ -19,6 +19,8 @@ class Answer:
     text: str
     exit_code: int = FINE
     errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the text leaves out although the rest of it holds."""
 
 
 class CommandError(Exception):

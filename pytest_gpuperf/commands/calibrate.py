@@ -10,7 +10,8 @@ import msgspec
 from pytest_gpuperf.commands.answer import Answer, CommandError, written_json
 from pytest_gpuperf.commands.calibrate_live import DEFAULT_CONFIRM_RUNS, audit_live
 from pytest_gpuperf.commands.settings_options import add_levels, given_levels, whole_number
-from pytest_gpuperf.compare.audit import DEFAULT_COMPARISONS, AuditRow, audit_recording
+from pytest_gpuperf.compare.audit import DEFAULT_COMPARISONS, AuditRow
+from pytest_gpuperf.compare.recording_audit import audit_recording
 from pytest_gpuperf.compare.recordings import RecordingError
 from pytest_gpuperf.compare.verdict import VERDICTS, Policy
 from pytest_gpuperf.report import units
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> Answer:
 def _audit_recording(arguments: argparse.Namespace) -> Answer:
     """Replay, and print one table a method with its suite's false-alarm rate."""
     try:
-        rows = audit_recording(
+        audit = audit_recording(
             arguments.recording,
             method=arguments.method,
             baseline_runs=arguments.baseline_runs,
@@ -77,11 +78,13 @@ def _audit_recording(arguments: argparse.Namespace) -> Answer:
         )
     except RecordingError as error:
         raise CommandError(str(error)) from error
-    text = "\n\n".join(_method_text(method, rows) for method in dict.fromkeys(row.method for row in rows))
+    methods = dict.fromkeys(row.method for row in audit.rows)
+    text = "\n\n".join(_method_text(method, audit.rows) for method in methods)
     if arguments.json is not None:
-        content = msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
+        content = msgspec.json.format(msgspec.json.encode(audit.rows), indent=2).decode()
         text = written_json(content + "\n", arguments.json) or text
-    return Answer(text)
+    warnings = tuple(f"{skipped}; it is not replayed" for skipped in audit.skipped)
+    return Answer(text, warnings=warnings)
 
 
 def _method_text(method: str, rows: Sequence[AuditRow]) -> str:

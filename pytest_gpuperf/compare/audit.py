@@ -12,14 +12,13 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
 from pytest_gpuperf.compare.decide import decide
 from pytest_gpuperf.compare.moderation import Prior, suite_prior
 from pytest_gpuperf.compare.numbers import mean, ratio_of, variance
-from pytest_gpuperf.compare.recordings import RecordingError, Suite, base_of, load_recording
+from pytest_gpuperf.compare.recordings import RecordingError, Suite, base_of
 from pytest_gpuperf.compare.screen import screen
 from pytest_gpuperf.compare.values import adjusted_arms, run_values
 from pytest_gpuperf.compare.verdict import Policy, Verdict
@@ -77,33 +76,6 @@ class Deal:
         for _ in range(self.comparisons):
             drawn = generator.sample(range(available), self.runs)
             yield drawn[: self.baseline_runs], drawn[self.baseline_runs :]
-
-
-def audit_recording(
-    path: str | Path,
-    *,
-    method: str | None = None,
-    baseline_runs: int = 10,
-    confirm_runs: int = 7,
-    comparisons: int = DEFAULT_COMPARISONS,
-    visible_comparisons: int = DEFAULT_VISIBLE_COMPARISONS,
-    seed: int = 0,
-    policy: Policy | None = None,
-) -> list[AuditRow]:
-    """Replay a recording (`.npz`): every operation for false alarms, every `op_pN` for detection.
-
-    `method` picks one of several; `policy` gives the levels (its counts of gated benchmarks and confirming runs are
-    the replay's). Raises RecordingError for a file that holds no recording, or too few runs.
-    """
-    deal = Deal(
-        baseline_runs=baseline_runs,
-        confirm_runs=confirm_runs,
-        comparisons=comparisons,
-        visible_comparisons=visible_comparisons,
-        seed=seed,
-    )
-    recorded = load_recording(path, method=method)
-    return [row for name, suite in recorded.items() for row in audit_suite(suite, deal, policy, method=name)]
 
 
 def audit_suite(suite: Suite, deal: Deal, policy: Policy | None = None, *, method: str = "") -> list[AuditRow]:

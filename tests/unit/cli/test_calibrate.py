@@ -56,6 +56,19 @@ def test_json_on_standard_output(gpuperf: Callable, recording: str) -> None:
     assert len(json.loads(out)) == 3
 
 
+def test_an_operation_with_too_few_runs_is_named_and_the_others_are_judged(
+    gpuperf: Callable, recording: str, folder: Path
+) -> None:
+    with np.load(recording) as arrays:
+        np.savez("more.npz", **arrays, lone__events=np.ones((3, 40)))
+    quick = ["--comparisons", "5", "--json", "-"]
+    judged = gpuperf("calibrate", "--from", recording, *quick)
+    code, out, err = gpuperf("calibrate", "--from", "more.npz", *quick)
+    assert (code, out) == judged[:2]
+    assert code == 0
+    assert err == ("gpuperf: warning: lone__events has 3 of the 18 runs that a comparison takes; it is not replayed\n")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -73,6 +86,7 @@ def test_recordings_that_cannot_be_replayed(
     code, out, err = gpuperf("calibrate", *arguments)
     assert (code, out) == (2, "")
     assert err.startswith("gpuperf: error: ")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from pytest_gpuperf.compare.audit import Deal, audit_recording, audit_suite
+from pytest_gpuperf.compare.audit import Deal, audit_suite
+from pytest_gpuperf.compare.recording_audit import audit_recording
 from pytest_gpuperf.compare.recordings import RecordingError, base_of, load_recording
 from pytest_gpuperf.compare.verdict import Policy
 
@@ -96,8 +97,28 @@ def test_recordings_are_read_by_method_with_their_clocks(recording: Path) -> Non
 
 
 def test_the_clock_makes_the_difference(recording: Path) -> None:
-    spreads = {row.method: row.spread for row in audit_recording(recording, comparisons=1, visible_comparisons=0)}
+    audit = audit_recording(recording, comparisons=1, visible_comparisons=0)
+    spreads = {row.method: row.spread for row in audit.rows}
     assert spreads["clocked"] < 0.005 < 0.03 < spreads["wall"]
+
+
+def test_operations_with_too_few_runs_are_skipped_and_change_nothing_for_the_others(tmp_path: Path) -> None:
+    times = 100 * np.exp(np.random.default_rng(1).normal(0, 0.002, (6, 18, 40)))
+    whole = {"op__m": times[0], "op_p5__m": 1.05 * times[1], "op__n": times[2]}
+    # lone_p5 and lone_p5_p9 have the runs; what they are slower than has not, or is skipped itself.
+    few = {"lone__m": times[3][:17], "lone_p5__m": times[4], "lone_p5_p9__m": times[5], "op_p2__m": times[4][:1]}
+    audits = []
+    for arrays in (whole, few | whole):
+        np.savez(tmp_path / "file.npz", **arrays)
+        audits.append(audit_recording(tmp_path / "file.npz", comparisons=5, visible_comparisons=1))
+    assert audits[0].skipped == ()
+    assert audits[1].rows == audits[0].rows
+    assert [str(skipped) for skipped in audits[1].skipped] == [
+        "lone__m has 17 of the 18 runs that a comparison takes",
+        "op_p2__m has 1 of the 18 runs that a comparison takes",
+        "lone_p5__m has no lone to be compared with, which is skipped",
+        "lone_p5_p9__m has no lone_p5 to be compared with, which is skipped",
+    ]
 
 
 def test_an_unknown_method_is_told_those_there_are(recording: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.compare.audit import AuditRow, audit_recording
+from pytest_gpuperf.compare.audit import AuditRow
+from pytest_gpuperf.compare.recording_audit import audit_recording
 from pytest_gpuperf.compare.verdict import Policy
 
 RECORDINGS = Path(__file__).parents[2] / "data"
@@ -31,10 +32,10 @@ REPLAYS = pytest.mark.parametrize(("file", "method"), SLOWDOWNS_FOUND, ids=lambd
 
 
 def replay(file: str, method: str, comparisons: int, **options: object) -> dict[str, AuditRow]:
-    rows = audit_recording(
+    audit = audit_recording(
         RECORDINGS / file, method=method, comparisons=comparisons, visible_comparisons=0, seed=3, **options
     )
-    return {row.op: row for row in rows}
+    return {row.op: row for row in audit.rows}
 
 
 @REPLAYS

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_gpuperf.compare.audit import AuditRow, audit_recording
+from pytest_gpuperf.compare.audit import AuditRow
+from pytest_gpuperf.compare.recording_audit import audit_recording
 
 RUNS, TRIALS = 20, 120
 SENSITIVITIES = (0.0, 0.5, 1.0, 1.2)
@@ -36,8 +37,8 @@ class Simulated:
                 arrays[f"op{number}{suffix}__m"] = 80 * slower * (1.75 / clocks) ** sensitivity * np.exp(noise)
                 arrays[f"op{number}{suffix}__m_ghz"] = self.meter(g, clocks)
         np.savez(path, **arrays)
-        rows = audit_recording(path, comparisons=comparisons, visible_comparisons=0, seed=seed)
-        return {row.op: row for row in rows}
+        audit = audit_recording(path, comparisons=comparisons, visible_comparisons=0, seed=seed)
+        return {row.op: row for row in audit.rows}
 
 
 def two_states(g: Any) -> np.ndarray:
