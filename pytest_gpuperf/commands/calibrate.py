@@ -17,7 +17,7 @@ from pytest_gpuperf.compare.verdict import VERDICTS, Policy
 from pytest_gpuperf.report import units
 from pytest_gpuperf.report.layout import aligned
 
-_HEADINGS = ("benchmark", "true change", "regressed", "other verdicts", "advanced", "between runs", "visible")
+HEADINGS = ("benchmark", "true change", "regressed", "other verdicts", "advanced", "between runs", "visible")
 _ALIGNS = ("right", "right", "left", "right", "right", "right")
 
 
@@ -94,7 +94,7 @@ def _method_text(method: str, rows: Sequence[AuditRow]) -> str:
         f"{method}: {first.baseline_runs} baseline runs, up to {1 + first.confirm_runs} new ones, "
         f"{first.comparisons} comparisons each"
     )
-    table = aligned([row.op for row in chosen], [_cells(row) for row in chosen], _HEADINGS, _ALIGNS)
+    table = aligned([row.op for row in chosen], [_cells(row) for row in chosen], HEADINGS, _ALIGNS)
     return "\n".join((title, *table, *_suite_lines(chosen)))
 
 

@@ -23,7 +23,7 @@ from pytest_gpuperf.report.names import short_names
 DEFAULT_CONFIRM_RUNS = 7
 SPARE_RUNS = 2
 """With runs to spare, deals differ in which runs they take, not only in how they split them."""
-_HEADINGS = ("between runs", "regressed", "other verdicts", "advanced", "visible")
+HEADINGS = ("between runs", "regressed", "other verdicts", "advanced", "visible")
 _ALIGNS = ("right", "right", "left", "right", "right")
 
 
@@ -84,7 +84,7 @@ def _text(taken: LiveRuns, calibration: Calibration) -> str:
         f"{1 + calibration.confirm_runs} new ones"
     )
     cells = [_cells(row) for row in calibration.benchmarks]
-    table = name_table(benchmarks, cells, _HEADINGS, _ALIGNS, terminal_width())
+    table = name_table(benchmarks, cells, HEADINGS, _ALIGNS, terminal_width())
     return "\n".join((title, *table, *_suite_lines(benchmarks, calibration)))
 
 

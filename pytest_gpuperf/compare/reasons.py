@@ -17,6 +17,12 @@ def percent(log_ratio: float) -> str:
     return f"{value:.1f} %" if value < 9.95 else f"{value:.0f} %" if value < 1e4 else f"{value:.1g} %"
 
 
+def fine_percent(share: float) -> str:
+    """Return a share with two significant digits, or in whole percents: `0.34 %`, `250 %`."""
+    value = share * 100
+    return f"{value:.2g} %" if value < 99.5 else f"{value:.0f} %"
+
+
 def change(log_ratio: float) -> str:
     """Return `2.3 % slower` or `1.0 % faster`."""
     return f"{percent(log_ratio)} {'slower' if log_ratio >= 0 else 'faster'}"
@@ -53,7 +59,7 @@ def too_noisy(seen: Difference, visible: float | None, more: int | None) -> str:
         seen_part = f": nothing short of {HOPELESS_RATIO} times as slow is visible"
     elif visible is not None:
         seen_part = f": the smallest slowdown visible is {percent(visible)}"
-    return f"between-run spread {seen.spread * 100:.2g} %{seen_part}; {remedy(more)}"
+    return f"between-run spread {fine_percent(seen.spread)}{seen_part}; {remedy(more)}"
 
 
 def not_yet_certain(seen: Difference, more: int | None) -> str:

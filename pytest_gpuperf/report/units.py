@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from pytest_gpuperf.compare import reasons
 from pytest_gpuperf.compare.verdict import Decision
 
 UNKNOWN = "-"
@@ -162,5 +163,5 @@ def rate(share: float | None) -> str:
 
 
 def fine_percent(share: float | None) -> str:
-    """Format a small share with two significant digits: `0.34 %`."""
-    return UNKNOWN if share is None or not math.isfinite(share) else f"{share * 100:.2g} %"
+    """Format a share with two significant digits, or in whole percents: `0.34 %`, `250 %`."""
+    return UNKNOWN if share is None or not math.isfinite(share) else reasons.fine_percent(share)

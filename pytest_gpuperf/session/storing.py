@@ -12,6 +12,7 @@ import pytest
 
 from pytest_gpuperf.compare.identity import incomparability
 from pytest_gpuperf.measure.machine import Machine
+from pytest_gpuperf.report.units import count
 from pytest_gpuperf.session.context import Context
 from pytest_gpuperf.session.findings import Finding
 from pytest_gpuperf.settings import SessionSettings
@@ -57,7 +58,7 @@ class Storing:
         except StoreError as error:
             raise pytest.UsageError(str(error)) from None
         how = "extended" if self._settings.extend_baseline is not None else "stored"
-        return [f"{len(entries)} benchmarks {how} in baseline {name}.", *self._refused()]
+        return [f"{count(len(entries), 'benchmark')} {how} in baseline {name}.", *self._refused()]
 
     def _changed(self, old: Baseline | None, entries: list[Entry]) -> Baseline:
         change = baselines.replace_entries if self._settings.extend_baseline is None else baselines.extend_entries

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_gpuperf import hookspecs, options
 from pytest_gpuperf.cli import COMMANDS
+from pytest_gpuperf.commands import calibrate, calibrate_live
 from pytest_gpuperf.settings import MARKER_ONLY, PER_BENCHMARK, PER_SESSION, Setting
 from pytest_gpuperf.store import schema
 
@@ -107,6 +108,12 @@ def test_the_storage_page_shows_a_real_baseline_and_the_whole_history() -> None:
     assert json.loads(example)["schema"] == schema.SCHEMA_VERSION
     for version in range(1, schema.SCHEMA_VERSION + 1):
         assert f"\n| {version} | " in text
+
+
+def test_the_calibration_page_shows_tables_as_they_are_printed() -> None:
+    tables = _fences((ROOT / "docs" / "how-to" / "calibrate.md").read_text(encoding="utf-8"), "text")
+    shown = [re.split(r"\s{2,}", table.splitlines()[2]) for table in tables]
+    assert shown == [["name", *calibrate_live.HEADINGS], [*calibrate.HEADINGS]]
 
 
 def _examples() -> list[tuple[str, str]]:

@@ -152,6 +152,24 @@ def test_rate_keeps_always_and_nearly_always_apart(share: float, expected: str) 
     assert units.rate(share) == expected
 
 
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (0.0, "0 %"),
+        (0.00341, "0.34 %"),
+        (0.266, "27 %"),
+        (0.9949, "99 %"),
+        (0.996, "100 %"),
+        (2.504, "250 %"),
+        (41.3, "4130 %"),
+        (None, "-"),
+        (math.inf, "-"),
+    ],
+)
+def test_a_fine_percentage_has_no_exponent_however_large(share: float | None, expected: str) -> None:
+    assert units.fine_percent(share) == expected
+
+
 @pytest.mark.parametrize(("share", "expected"), [(0.01, "1 %"), (0.0125, "1.25 %"), (0.07, "7 %"), (0.0, "0 %")])
 def test_limit_is_as_exact_as_the_setting(share: float, expected: str) -> None:
     assert units.limit(share) == expected
