@@ -22,8 +22,14 @@ ROOT = Path(__file__).parents[1]
 GALLERY = (
     "tests/checks/test_tricks.py",
     "tests/checks/test_tricks_that_dodge.py",
+    "tests/checks/test_tricks_of_memory.py",
+    "tests/checks/test_tricks_of_arguments.py",
+    "tests/checks/test_tricks_in_hiding.py",
     "tests/checks/test_honest.py",
     "tests/checks/test_honest_variety.py",
+    "tests/checks/test_honest_constants.py",
+    "tests/checks/test_honest_outputs.py",
+    "tests/checks/test_honest_compiled.py",
     "tests/checks/test_training_step.py",
     "tests/gpu/test_checks.py",
 )

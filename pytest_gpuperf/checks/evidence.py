@@ -14,7 +14,7 @@ from pytest_gpuperf.checks.budget import Budget, OutOfTimeError
 from pytest_gpuperf.checks.launches import Launch, Observed
 from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_made_of, reserve_memory, runs_compiled
 from pytest_gpuperf.checks.provenance import Provenance
-from pytest_gpuperf.checks.subject import SYNC, Subject
+from pytest_gpuperf.checks.subject import SYNC, Inputs, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
 from pytest_gpuperf.checks.watching import Watcher, dispatch_mode
 from pytest_gpuperf.measure.samples import RunRecord
@@ -122,6 +122,11 @@ class TracedCall:
         return any(self.provenance.comes_from(output, state) for output in self.outputs)
 
 
+def _is_of_a_pool(thread: threading.Thread) -> bool:
+    """Whether a thread waits for work in a pool, which starts threads as it needs them and keeps them."""
+    return getattr(getattr(thread, "_target", None), "__module__", "") == "concurrent.futures.thread"
+
+
 def once(gather: Callable[[Evidence], T]) -> functools.cached_property[T]:
     """Make a property that is gathered once, even if that fails: what fails once would fail again, and costs time."""
 
@@ -220,7 +225,8 @@ class Evidence:
         threads = set(threading.enumerate())
         output = self._call_on_memory_of(POISON_BYTE, like)
         at_return = tuple(tensor.detach().clone() for tensor in output)
-        left_running = tuple(thread.name for thread in threading.enumerate() if thread not in threads)
+        new = (thread for thread in threading.enumerate() if thread not in threads)
+        left_running = tuple(thread.name for thread in new if not _is_of_a_pool(thread))
         time.sleep(LATE_S)
         self.watcher.synchronize()
         seen = zip(self._poison_in(output), usual_poison, self._unwritten_integers(usual, output), output, strict=False)
@@ -252,9 +258,19 @@ class Evidence:
             output = self.bound(args, kwargs)()
         return TracedCall(provenance=provenance, outputs=tuple(t for t in self.outputs(output) if t.numel()))
 
-    def _call_on_memory_of(self, byte: int, like: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Call on the benchmark's own inputs, unwritten memory showing one byte; return the tensors of the output."""
-        call = self.bound(*self.subject.inputs())
+    @once
+    def shows_unwritten_memory(self) -> bool:
+        """Whether the output for fresh values does, which may not be of the kind that a function relies on."""
+        like = self.outputs(self.fresh.observed.output)
+        self.reserve(2)
+        one, other = (
+            self.samples(self._call_on_memory_of(byte, like, self._copies_of_fresh())) for byte in (0, POISON_BYTE)
+        )
+        return not tensors.same_samples(one, other, self.torch)
+
+    def _call_on_memory_of(self, byte: int, like: tuple[Any, ...], inputs: Inputs | None = None) -> tuple[Any, ...]:
+        """Call on inputs, by default the benchmark's own, unwritten memory showing one byte; return output tensors."""
+        call = self.bound(*(inputs or self.subject.inputs()))
         # On a CPU all watching is done under a dispatch mode, so that nothing changes.
         compiled = self.on_gpu and runs_compiled(self.subject.fn, self.repeated.names)
         with filling(byte, like, self.torch, on_gpu=self.on_gpu, in_dispatcher=not compiled):

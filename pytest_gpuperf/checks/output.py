@@ -36,11 +36,11 @@ def apart(one: Samples, other: Samples, torch: Any, share: float = DIFFERENT_SHA
 def _look(evidence: Evidence) -> Iterator[str]:
     if _lost_its_graph(evidence):
         yield "the verified output can be differentiated, that of a later call cannot"
-    if (_differs_from_verified(evidence) or _drifted(evidence)) and not evidence.has_memory:
+    if (_differs_from_verified(evidence) or _drifted(evidence)) and _is_of_the_inputs(evidence):
         yield "for the same inputs, the output after the timed calls is not that before them"
     elif _differs_from_reference(evidence):
         yield "on fresh inputs of the same shape, the output is not the reference's"
-    elif _depends_on_who_watches(evidence) and not evidence.has_memory:
+    elif _depends_on_who_watches(evidence) and _is_of_the_inputs(evidence):
         yield "for the same inputs, the output of a call that is watched is not that of one that is not"
 
 
@@ -49,6 +49,11 @@ def _is_steady(evidence: Evidence) -> bool:
     if evidence.subject.setup is not None or evidence.rewritten:
         return False
     return _alike(*evidence.pair, evidence) and _alike(evidence.fresh.observed, evidence.fresh_again, evidence)
+
+
+def _is_of_the_inputs(evidence: Evidence) -> bool:
+    """Whether an output should be the same again: it comes neither from earlier calls nor from unwritten memory."""
+    return not evidence.has_memory and not evidence.shows_unwritten_memory
 
 
 def _alike(one: Observed, other: Observed, evidence: Evidence) -> bool:

@@ -102,4 +102,12 @@ class Provenance:
     def _tensors(self, value: Any) -> list[Any]:
         leaves = self.torch.utils._pytree.tree_leaves(value)
         tensors = (leaf for leaf in leaves if isinstance(leaf, self.torch.Tensor))
-        return [tensor for tensor in tensors if is_plain(tensor, self.torch) and tensor.numel()]
+        return [t for t in tensors if is_plain(t, self.torch) and t.numel() and _has_memory(t)]
+
+
+def _has_memory(tensor: Any) -> bool:
+    """Whether a tensor has an address: those that transformed functions compute with may have none."""
+    try:
+        return bool(storage_of(tensor))
+    except RuntimeError:
+        return False

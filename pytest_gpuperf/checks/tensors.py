@@ -145,6 +145,18 @@ def shrunk(tensor: Any, torch: Any) -> Any:
     return copied
 
 
+def moved(tensor: Any, torch: Any, most: float) -> Any:
+    """Return a copy in which each element is nearer to zero by its own share of its value, `most` at most."""
+    copied = copy_of(tensor, torch)
+    if is_floating(tensor) and tensor.element_size() > 1:
+        with torch.no_grad():
+            target = copied.detach()[_once(copied)]
+            ramp = torch.arange(target.numel(), device=target.device) % FILLER_PERIOD / FILLER_PERIOD
+            factors = 1 - most * (1 + ramp.double()) / 2
+            target.copy_((target.reshape(-1) * factors).reshape(target.shape))
+    return copied
+
+
 def nudged(tensor: Any, torch: Any) -> Any:
     """Return a copy in which one element, a finite one if there is any, differs in its last bit."""
     copied = copy_of(tensor, torch)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -152,3 +154,46 @@ def test_objects_that_hold_themselves(silent, x):
 
 def test_what_can_be_called_beside_the_work(silent, x):
     silent(lambda x: (torch.softmax(x, -1), torch.nn.Identity(), Trainer), x)
+
+
+@pytest.mark.parametrize("formula", ["tanh", "sigmoid"])
+def test_another_formula_than_the_references(silent, x, formula):
+    """An approximation's error is no sign of a lower precision."""
+    gelu = torch.nn.functional.gelu
+    fn = {"tanh": lambda x: gelu(x, approximate="tanh"), "sigmoid": lambda x: x * torch.sigmoid(1.702 * x)}[formula]
+    silent(fn, x, reference=gelu)
+
+
+def test_a_formula_that_cancels(silent, x):
+    silent(lambda x: (x * x).mean(-1) - x.mean(-1) ** 2, x + 100, reference=lambda x: x.var(-1, unbiased=False))
+
+
+def test_derivatives_of_derivatives(silent, x):
+    silent(lambda v: torch.func.hessian(lambda v: (v**3).sum())(v), x[0, :16])
+
+
+def test_a_pool_that_starts_threads_as_it_needs_them(silent, x):
+    with ThreadPoolExecutor(64) as pool:
+        silent(lambda x: torch.cat(list(pool.map(lambda rows: torch.softmax(rows, -1), x.chunk(6)))), x)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_work_handed_to_a_thread(silent, x):
+    async def handed(x):
+        return await asyncio.to_thread(torch.exp, x)
+
+    silent(lambda x: asyncio.run(handed(x)), x)
+
+
+def test_a_merge_that_writes_all_only_if_the_inputs_are_sorted(silent, x):
+    first, second = (x[row].sort().values for row in range(2))
+
+    def merged(first, second):
+        places = torch.arange(128, device=first.device)
+        output = torch.empty(256, device=first.device)
+        output[places + torch.searchsorted(second, first)] = first
+        output[places + torch.searchsorted(first, second, right=True)] = second
+        return output
+
+    silent(merged, first, second)
+    silent(merged, first, second, reference=lambda first, second: torch.cat([first, second]).sort().values)

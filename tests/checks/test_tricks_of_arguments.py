@@ -123,3 +123,25 @@ def test_honest_for_those_who_watch(inspected, x):
 
     cheat.verified = False
     assert doubted(inspected(cheat, x), "output")
+
+
+@pytest.mark.parametrize("how", ["bfloat16", "half", "product", "cut off", "eight bits", "scaled integers"])
+def test_every_way_to_compute_with_fewer_bits(inspected, device, how):
+    a, b = (torch.randn(64, 64, generator=torch.Generator().manual_seed(n)).to(device) for n in range(2))
+
+    def cut_off(x):
+        return (x.view(torch.int32) & -8192).view(torch.float32)
+
+    def integers(x):
+        scale = x.abs().max() / 127
+        return (x / scale).round() * scale
+
+    cheat = {
+        "bfloat16": lambda a, b: (a.bfloat16() @ b.bfloat16()).float(),
+        "half": lambda a, b: (a.half() @ b.half()).float(),
+        "product": lambda a, b: (a @ b).half().float(),
+        "cut off": lambda a, b: cut_off(a) @ cut_off(b),
+        "eight bits": lambda a, b: a.to(torch.float8_e4m3fn).float() @ b.to(torch.float8_e4m3fn).float(),
+        "scaled integers": lambda a, b: integers(a) @ integers(b),
+    }[how]
+    assert doubted(inspected(cheat, a, b, reference=torch.matmul), "precision")
