@@ -49,7 +49,17 @@ def noise_of_numpy(x):
 
 
 @pytest.mark.parametrize(
-    "fn", [indices, grid, rotations, not_a_number, flags_times_a_table, saturated, dominated, noise_of_numpy]
+    "fn",
+    [
+        indices,
+        grid,
+        rotations,
+        not_a_number,
+        flags_times_a_table,
+        saturated,
+        dominated,
+        pytest.param(noise_of_numpy, marks=pytest.mark.usefixtures("on_cpu")),  # a pageable copy on a GPU
+    ],
 )
 def test_values_that_do_not_matter(silent, x, fn):
     silent(fn, x)
