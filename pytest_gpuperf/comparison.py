@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_gpuperf.compare.pairs import PairedRatio, paired_ratio
 from pytest_gpuperf.compare.pareto import Axis, pareto_front
+from pytest_gpuperf.stated import positive_number, shown
 
 if TYPE_CHECKING:
     from pytest_gpuperf.gpubench import BenchResult, Together
@@ -52,8 +53,10 @@ class BenchComparison:
         every run or in nearly none. Raises `AssertionError`; `ValueError` for unknown names and impossible factors.
         """
         __tracebackhide__ = True
-        if isinstance(by, bool) or not isinstance(by, int | float) or not 0 < by < math.inf:
-            raise ValueError(f"by must be a positive number, not {by!r}")
+        if positive_number(by) is None:
+            raise ValueError(f"by must be a positive number, not {shown(by)}")
+        if name == than:
+            raise ValueError(f"{name} cannot be faster than itself: name two implementations")
         ratio = self.ratio(name, to=than)
         if ratio is not None and self.binding and not ratio.high * by <= 1.0:
             raise AssertionError(self._not_faster(name, than, by, ratio))
@@ -104,7 +107,7 @@ class BenchComparison:
 
         wanted = "faster than" if by == 1.0 else f"{by:g} times as fast as"
         speeds = (1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low if ratio.low > 0 else math.inf)
-        reached = "{:.3g} times as fast [{:.3g}, {:.3g}]".format(*speeds)
+        reached = "{} times as fast [{}, {}]".format(*(units.factor(speed) for speed in speeds))
         means = [units.time(self.results[one].mean_us) for one in (name, than)]
         notes = [f"{one}: {note}" for one in (name, than) for note in self.results[one].notes]
         doubt = "; the rounds differ too much to tell" if speeds[2] >= by else ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from pytest_gpuperf.measure.errors import failures_named
 from pytest_gpuperf.passage import Passage, passage
+from pytest_gpuperf.stated import positive_number, shown
 
 if TYPE_CHECKING:
     from pytest_gpuperf.checks.finding import CheckFinding
@@ -279,9 +280,11 @@ class GpuBench:
 
         Raises as `run` does; `ValueError` for sizes that an exponent cannot be fitted to.
         """
-        from pytest_gpuperf.sweep import BenchSweep, check_sizes, name_of, sweep_of
+        from pytest_gpuperf.sweep import BenchSweep, checked_sizes, name_of, sweep_of
 
-        check_sizes(sizes, fit_from)
+        sizes = checked_sizes(sizes, fit_from)
+        for what, stated in (("make", make), ("bytes_moved", bytes_moved), ("flops", flops)):
+            self._refuse_what_is_no_function_of_size(what, stated)
         calls = [
             replace(
                 self._made(make(size)),
@@ -299,7 +302,7 @@ class GpuBench:
             self._verified(one, self._expected(one, watch), watch, rtol, atol, f"size {one.whole.name}")
         together = self._measured(passages, watches)
         if together is None:
-            return BenchSweep(sizes=tuple(sizes), points=(), fit_from=fit_from, time_fit=None, memory_fit=None)
+            return BenchSweep(sizes=sizes, points=(), fit_from=fit_from, time_fit=None, memory_fit=None)
         return sweep_of(sizes, together.results, together.log_times, fit_from=fit_from, binding=together.binding)
 
     def _passages(self, calls: Sequence[BenchmarkCall]) -> list[Passage]:
@@ -354,7 +357,8 @@ class GpuBench:
             from pytest_gpuperf.checks.correctness import verify
 
             try:
-                verify(output, expected, rtol=rtol, atol=atol)
+                for place, returned, wanted in one.compared(output, expected):
+                    verify(returned, wanted, rtol=rtol, atol=atol, place=place)
             except AssertionError as difference:
                 if not whose:
                     raise
@@ -369,20 +373,40 @@ class GpuBench:
         error: Callable[[Any, Any], float] | None,
     ) -> tuple[list[Watch | None], list[float | None]]:
         """Call and verify implementations of one thing; return their watches and their distances to the reference."""
-        from pytest_gpuperf.checks.deviation import deviation
+        from pytest_gpuperf.checks.in_place import InputVersions
 
-        distance = deviation if error is None else error
+        first = passages[0].whole
+        inputs = InputVersions(() if first.setup is not None else (first.args, first.kwargs))
         expected = self._expected(passages[0], None)
         has_reference = expected is not _NOTHING
-        stand_in = "" if has_reference else f" (the first implementation, {passages[0].whole.name}, is the reference)"
+        remarks = [] if has_reference else [f"the first implementation, {first.name}, is the reference"]
+        remarks += inputs.changed_by("the reference")
         watches: list[Watch | None] = []
         errors: list[float | None] = []
         for one in passages:
             watches.append(self._watch(one))
-            output = self._verified(one, expected, watches[-1], rtol, atol, one.whole.name + stand_in)
-            errors.append(distance(output, expected) if has_reference else None)
+            whose = f"{one.whole.name} ({'; '.join(remarks)})" if remarks else one.whole.name
+            output = self._verified(one, expected, watches[-1], rtol, atol, whose)
+            remarks += inputs.changed_by(one.whole.name)
+            errors.append(self._distance(error, output, expected, one) if has_reference else None)
             expected = output if expected is _NOTHING else expected
         return watches, errors
+
+    def _distance(
+        self, error: Callable[[Any, Any], float] | None, output: object, expected: object, one: Passage
+    ) -> float | None:
+        """Measure by `error`, which knows nothing of gradients, or else by the deviation of them and the output."""
+        from pytest_gpuperf.checks.deviation import deviation
+
+        if error is None:
+            return deviation(output, expected)
+        found: Any = error(one.own_output(output), one.own_output(expected))
+        try:
+            return float(found.item() if hasattr(found, "item") else found)  # of a tensor with one element, too
+        except Exception:
+            raise TypeError(
+                f"{self._node_id}: error= must return a number; for {one.whole.name} it returned {shown(found)}"
+            ) from None
 
     def _measured(self, passages: Sequence[Passage], watches: Sequence[Watch | None]) -> Together | None:
         if self._measurer is None:
@@ -393,11 +417,14 @@ class GpuBench:
 
     def _called(self, fn: Callable[..., T], call: BenchmarkCall) -> T:
         args, kwargs = (call.args, call.kwargs) if call.setup is None else self._fresh_inputs(call.setup)
+        whose = f"the reference, on the inputs of {call.name}" if fn is call.reference and call.name else call.name
         if self._measurer is None:
-            return fn(*args, **kwargs)
+            with failures_named(whose):
+                return fn(*args, **kwargs)
         self._measurer.check_usable()
         try:
-            output = fn(*args, **kwargs)
+            with failures_named(whose):
+                output = fn(*args, **kwargs)
             self._measurer.await_call()
         except Exception as error:
             self._measurer.note_failure(error)
@@ -430,8 +457,9 @@ class GpuBench:
         if claimed in self._names:
             what = f"the name {claimed!r}" if claimed else "no name"
             raise ValueError(
-                f"{self._node_id}: gpubench was called twice with {what} in one test; "
-                "give each call its own: gpubench.run(fn, args=…, name=…)"
+                f"{self._node_id}: gpubench was called twice with {what} in one test; give each call its own: "
+                "gpubench.run(fn, args=…, name=…). The names of compare are its keys, those of sweep its sizes: "
+                "where two of them share some, give each a test of its own"
             )
         self._names.add(claimed)
         return claimed
@@ -469,6 +497,8 @@ class GpuBench:
             )
         if len(implementations) < 2:
             raise ValueError(f"{self._node_id}: gpubench.compare needs two implementations or more")
+        if error is not None and not callable(error):
+            raise TypeError(f"{self._node_id}: error must be a function to call, not {type(error).__name__}")
         if error is not None and reference is None:
             raise TypeError(f"{self._node_id}: error= measures the distance to a reference: give reference= too")
 
@@ -482,11 +512,17 @@ class GpuBench:
                 "generator and does no work; wrap it in a function that runs it to its end"
             )
 
+    def _refuse_what_is_no_function_of_size(self, what: str, stated: object) -> None:
+        if stated is not None and not callable(stated):
+            raise TypeError(
+                f"{self._node_id}: {what} must be a function of the size, such as lambda n: 8 * n, not {shown(stated)}"
+            )
+
     def _refuse_impossible(self, what: str, value: float | None) -> None:
         if value is None:
             return
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise ValueError(f"{self._node_id}: {what} must be a positive number, not {value!r}")
+        if positive_number(value) is None:
+            raise ValueError(f"{self._node_id}: {what} must be a positive number, not {shown(value)}")
 
 
 def _is_arguments(value: object) -> bool:

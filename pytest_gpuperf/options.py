@@ -18,6 +18,7 @@ from pytest_gpuperf.settings import (
     baseline_name,
     text,
 )
+from pytest_gpuperf.stated import shown
 
 FIXTURE = "gpubench"
 MARKER = "perf"
@@ -216,7 +217,7 @@ class Options:
             raise pytest.UsageError(f"{place}: both sides need the device to themselves; leave out -n of pytest-xdist")
         revision = str(_parsed(text, revision, place))
         if revision.startswith("-"):
-            raise pytest.UsageError(f"{place}: {_short(revision)} is no revision")
+            raise pytest.UsageError(f"{place}: {shown(revision)} is no revision")
         return revision
 
     def _refuse_options_without_effect(self) -> None:
@@ -258,7 +259,7 @@ class Options:
         if mark.args:
             raise pytest.UsageError(
                 f"{node_id}: the perf marker takes keyword arguments only, such as min_effect=0.03; "
-                f"got {_short(mark.args[0])}"
+                f"got {shown(mark.args[0])}"
             )
         known = {**PER_BENCHMARK, **MARKER_ONLY}
         for name, raw in mark.kwargs.items():
@@ -284,12 +285,7 @@ def _parsed(parse: Any, raw: object, place: str) -> Any:
     try:
         return parse(raw)
     except ValueError as error:
-        raise pytest.UsageError(f"{place}: {error}; got {_short(raw)}") from None
-
-
-def _short(value: object) -> str:
-    shown = repr(value) if isinstance(value, str | int | float | bool | tuple | list | None) else type(value).__name__
-    return shown if len(shown) <= 80 else shown[:77] + "..."
+        raise pytest.UsageError(f"{place}: {error}; got {shown(raw)}") from None
 
 
 def _suggestion(name: str, known: Sequence[str] | Mapping[str, object], shared: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,12 @@ class Passage:
     def timed_output(self, output: Any) -> Any:
         """Return what `timed` would have returned, out of what `whole` returned."""
         return output[1] if self.whole.mode == "backward" else output
+
+    def compared(self, output: Any, expected: Any) -> Iterator[tuple[str, Any, Any]]:
+        """Yield what has to agree of what `whole` and its reference returned, each under the name it goes by."""
+        yield "output", self.own_output(output), self.own_output(expected)
+        if self.whole.mode != "forward":
+            yield "gradients", output[1], expected[1]
 
 
 def passage(call: BenchmarkCall, passes: Passes | None) -> Passage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -116,11 +117,11 @@ class Setting:
 
 
 def _number(raw: object) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+    if isinstance(raw, bool) or not isinstance(raw, numbers.Real | str):
         raise ValueError("must be a number")
     try:
         value = float(raw)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError("must be a number") from None
     if not math.isfinite(value):
         raise ValueError("must be a finite number")
@@ -142,11 +143,10 @@ def number(*, above: float, below: float) -> Parser:
 
 def share(raw: object) -> float:
     """Parse a share of one, from 0 up to but not including 1, such as 0.03; `3%` is understood too."""
-    if isinstance(raw, str) and raw.strip().endswith("%"):
-        raw = _number(raw.strip()[:-1]) / 100
-    value = _number(raw)
+    in_percent = isinstance(raw, str) and raw.strip().endswith("%")
+    value = _number(str(raw).strip()[:-1]) / 100 if in_percent else _number(raw)
     if not 0 <= value < 1:
-        hint = f"; for {value:g} % write {value / 100:g}" if 1 <= value < 100 else ""
+        hint = f"; for {value:g} % write {value / 100:g}" if 1 <= value < 100 and not in_percent else ""
         raise ValueError(f"must be a share of at least 0 and below 1{hint}")
     return value
 
@@ -154,10 +154,10 @@ def share(raw: object) -> float:
 def size(raw: object) -> int:
     """Parse a number of bytes, such as `1500000`, `1.5 GiB` or `600 MB`."""
     problem = ValueError("must be a number of bytes above 0, such as 1500000, '1.5 GiB' or '600 MB'")
-    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+    if isinstance(raw, bool) or not isinstance(raw, numbers.Real | str):
         raise problem
-    found = re.fullmatch(r"\s*([0-9.e+]+)\s*([kKMGT]i?)?B?\s*", str(raw))
     try:
+        found = re.fullmatch(r"\s*([0-9.e+]+)\s*([kKMGT]i?)?B?\s*", str(raw))
         count_bytes = float(found[1]) * _unit_bytes(found[2] or "") if found else 0.0
     except ValueError:
         raise problem from None
@@ -175,7 +175,7 @@ def whole(*, least: int, most: int = 1_000_000) -> Parser:
     """A parser of whole numbers from `least` to `most`."""
 
     def parse(raw: object) -> int:
-        if isinstance(raw, bool) or not isinstance(raw, int | str):
+        if isinstance(raw, bool) or not isinstance(raw, numbers.Integral | str):
             raise ValueError("must be a whole number")
         try:
             value = int(raw)

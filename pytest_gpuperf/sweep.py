@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import numbers
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pytest_gpuperf.stated import finite_number, positive_number, shown
 
 if TYPE_CHECKING:
     from pytest_gpuperf.compare.scaling import ScalingFit
@@ -87,9 +90,10 @@ class BenchSweep:
 
     def _assert(self, figure: str, fit: ScalingFit | None, exponent: float, tolerance: float) -> None:
         __tracebackhide__ = True
-        if not math.isfinite(exponent) or not 0 < tolerance < math.inf:
+        if finite_number(exponent) is None or positive_number(tolerance) is None:
             raise ValueError(
-                f"exponent must be finite and tolerance positive, not exponent={exponent!r}, tolerance={tolerance!r}"
+                "exponent must be a finite number and tolerance a positive one, "
+                f"not exponent={shown(exponent)}, tolerance={shown(tolerance)}"
             )
         low, high = exponent - tolerance, exponent + tolerance
         if fit is None or not self.binding or (low <= fit.low and fit.high <= high):
@@ -125,15 +129,29 @@ def name_of(size: float) -> str:
     return f"{size}"
 
 
-def check_sizes(sizes: Sequence[float], fit_from: float | None) -> None:
-    """Raise `ValueError` unless there are two distinct positive sizes to fit, and no size twice."""
-    for size in sizes:
-        if isinstance(size, bool) or not isinstance(size, int | float) or not 0 < size < math.inf:
-            raise ValueError(f"sizes must be positive numbers, not {size!r}")
-    if len(set(sizes)) != len(sizes):
+def checked_sizes(sizes: Iterable[float], fit_from: float | None) -> tuple[Any, ...]:
+    """Return the sizes as Python's own numbers: two distinct positive ones or more to fit, and no size twice.
+
+    Raises `ValueError`, or `TypeError` for what are no sizes at all.
+    """
+    if not isinstance(sizes, Iterable):
+        raise TypeError(f"sizes must be several positive numbers, such as [256, 512, 1024], not {shown(sizes)}")
+    if fit_from is not None and finite_number(fit_from) is None:
+        raise ValueError(f"fit_from must be a size, not {shown(fit_from)}")
+    found = tuple(_size(size) for size in sizes)
+    if len(set(found)) != len(found):
         raise ValueError("every size must be given once")
-    if sum(is_fitted(size, fit_from) for size in sizes) < 2:
+    if sum(is_fitted(size, fit_from) for size in found) < 2:
         raise ValueError("an exponent needs two sizes" + ("" if fit_from is None else f" of at least {fit_from}"))
+    return found
+
+
+def _size(size: Any) -> float:
+    """Return a size as an int or a float, of which NumPy has kinds of its own that not every function takes."""
+    number = positive_number(size)
+    if number is None:
+        raise ValueError(f"sizes must be positive numbers, not {shown(size)}")
+    return int(size) if isinstance(size, numbers.Integral) else number
 
 
 def is_fitted(size: float, fit_from: float | None) -> bool:

@@ -13,7 +13,9 @@ NUMPY_TOLERANCES = {"float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "complex
 DOUBLE_TOLERANCES = (1e-7, 1e-7)
 
 
-def verify(output: object, expected: object, *, rtol: float | None = None, atol: float | None = None) -> None:
+def verify(
+    output: object, expected: object, *, rtol: float | None = None, atol: float | None = None, place: str = "output"
+) -> None:
     """Compare what a callable returned with what its reference returned; tuples, lists and dicts item by item.
 
     Tensors go through `torch.testing.assert_close` (dtypes must agree, devices need not, NaN equals NaN), arrays and
@@ -24,7 +26,7 @@ def verify(output: object, expected: object, *, rtol: float | None = None, atol:
     if (rtol is None) != (atol is None):
         raise ValueError("rtol and atol go together: give both, or neither for the dtype's own")
     tolerances = None if rtol is None or atol is None else (rtol, atol)
-    _Comparison(tolerances).compare(output, expected, "output")
+    _Comparison(tolerances).compare(output, expected, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +115,4 @@ def _shown(value: object) -> str:
 
 
 def _differs(place: str, difference: str) -> NoReturn:
-    raise AssertionError(f"{place} differs from the reference's: {difference}")
+    raise AssertionError(f"{place} differs from the reference's: {difference}") from None

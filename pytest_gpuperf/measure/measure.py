@@ -9,7 +9,7 @@ from typing import Any
 from pytest_gpuperf.measure.backends.base import Backend, Timer
 from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.device_state import summarise_readings
-from pytest_gpuperf.measure.errors import NoGpuWorkError
+from pytest_gpuperf.measure.errors import NoGpuWorkError, failures_named
 from pytest_gpuperf.measure.garbage import collection_paused
 from pytest_gpuperf.measure.hazards import hazards
 from pytest_gpuperf.measure.interpreter import interpreter_forbidden
@@ -70,8 +70,10 @@ def measurement_of(sampling: Sampling, timer: Timer, plan: Plan, peak_memory_byt
 @contextmanager
 def failures_noted(plan: Plan, backend: Backend) -> Iterator[None]:
     """Let the back end look at the device after any failure, so that what follows is not blamed for it."""
+    name = plan.benchmark.name
     try:
-        yield
+        with failures_named(f"{name}, while it was measured" if name else ""):
+            yield
     except BaseException as error:
         backend.note_failure(plan.benchmark.label, error)
         raise

@@ -15,6 +15,8 @@ from pytest_gpuperf.measure.plan import Setup
 Mode = Literal["forward", "backward", "both"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 SEED = 20
+FREED_GRAPH = "backward through the graph a second time"
+"""What torch says where a graph was freed by an earlier backward pass."""
 
 
 class NotDifferentiableError(TypeError):
@@ -81,7 +83,16 @@ def backward(outputs: Sequence[Any], inputs: Sequence[Any], incoming: Sequence[A
     """Return the gradients of the inputs, None where no output depends on one; frees the graph."""
     import torch
 
-    return tuple(torch.autograd.grad(outputs, inputs, incoming, allow_unused=True))
+    try:
+        return tuple(torch.autograd.grad(outputs, inputs, incoming, allow_unused=True))
+    except RuntimeError as error:
+        if FREED_GRAPH in str(error):
+            raise NotDifferentiableError(
+                "the backward pass meets a graph that was used up: the function runs a backward pass itself "
+                "(time it with mode='forward'), or needs what was computed outside of it from an input that requires "
+                "a gradient (compute it inside, or detach() it)"
+            ) from error
+        raise
 
 
 def _noise(output: Any, seed: int) -> Any:

@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from pytest_gpuperf.compare.pairs import PairedRatio
 from pytest_gpuperf.compare.scaling import ScalingFit
+from pytest_gpuperf.measure.plan import BenchmarkId
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.report import units
 
@@ -31,8 +32,8 @@ class ComparisonRow:
 def comparison_table(rows: Sequence[ComparisonRow], base: str) -> str:
     """Return one row an implementation, with times relative to `base` and a star at what no other beats."""
     if any(row.record is None for row in rows):
-        return NOT_MEASURED + ", ".join(row.name for row in rows)
-    headings = ["", "mean", "±", f"vs {base}", "memory", "error", ""]
+        return NOT_MEASURED + ", ".join(_one_line(row.name) for row in rows)
+    headings = ["", "mean", "±", f"vs {_one_line(base)}", "memory", "error", ""]
     return _table([_comparison_cells(row) for row in rows], headings)
 
 
@@ -61,7 +62,12 @@ def _comparison_cells(row: ComparisonRow) -> list[str]:
     ratio = "" if row.ratio is None else units.change(row.ratio.ratio, row.ratio.low, row.ratio.high)
     error = units.UNKNOWN if row.error is None else f"{row.error:.2g}"
     star = "*" if row.starred else ""
-    return [row.name, *_figures(row.record), ratio, units.size(row.record.peak_memory_bytes), error, star]
+    return [_one_line(row.name), *_figures(row.record), ratio, units.size(row.record.peak_memory_bytes), error, star]
+
+
+def _one_line(name: str) -> str:
+    """Return a name as the session's table has it: one line of what can be printed, of bearable length."""
+    return BenchmarkId.of("", name).name
 
 
 def _figures(record: RunRecord) -> list[str]:

@@ -66,6 +66,7 @@ def half_width(half_width_us: float, mean_us: float) -> str:
 
 
 LARGEST_IN_PERCENT = 100.0
+LONGEST_FACTOR = 1e5
 
 
 def change(ratio: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -76,9 +77,14 @@ def change(ratio: float | None, low: float | None = None, high: float | None = N
     if ratio is None or not math.isfinite(ratio):
         return UNKNOWN
     if ratio > LARGEST_IN_PERCENT or (high is not None and LARGEST_IN_PERCENT < high < math.inf):
-        ends = "" if low is None or high is None else f" [{low:.2g}, {high:.2g}]"
-        return f"x {ratio:.3g}{ends}"
+        ends = "" if low is None or high is None else f" [{factor(low)}, {factor(high)}]"
+        return f"x {factor(ratio)}{ends}"
     return f"{_signed(ratio - 1)} %{_interval(low, high, _signed)}"
+
+
+def factor(ratio: float) -> str:
+    """`ratio` with three significant digits, without an exponent where its digits can be read."""
+    return f"{ratio:.0f}" if 100 <= ratio < LONGEST_FACTOR else f"{ratio:.3g}"
 
 
 def _interval(low: float | None, high: float | None, number: Callable[[float], str]) -> str:

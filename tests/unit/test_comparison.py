@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,10 +84,22 @@ def test_notes_on_the_results_are_told_with_a_failure():
         noted.assert_faster("triton", than="torch")
 
 
-def test_nothing_is_faster_than_itself():
-    two = comparison(torch=(40.0, None, None), triton=(50.0, None, None))
-    with pytest.raises(AssertionError):
-        two.assert_faster("torch", than="torch", by=1.01)
+@pytest.mark.parametrize("by", [0.5, 1.0, 1.01])
+def test_nothing_is_faster_than_itself(by):
+    for nothing_or_two in (comparison(torch=(40.0, None, None), triton=(50.0, None, None)), plain("torch", "triton")):
+        with pytest.raises(ValueError, match="torch cannot be faster than itself: name two implementations"):
+            nothing_or_two.assert_faster("torch", than="torch", by=by)
+
+
+@pytest.mark.parametrize("by", [1, 1.2, numpy.float32(1.2), numpy.int64(1), Fraction(6, 5)])
+def test_a_factor_may_be_any_number(by):
+    comparison(torch=(60.0, None, None), triton=(40.0, None, None)).assert_faster("triton", than="torch", by=by)
+
+
+@pytest.mark.parametrize("by", [0, -1, math.inf, True, "2", None, 10**400, numpy.bool_(True)])
+def test_impossible_factors(by):
+    with pytest.raises(ValueError, match="by must be a positive number, not "):
+        comparison(torch=(60.0, None, None), triton=(40.0, None, None)).assert_faster("triton", than="torch", by=by)
 
 
 def test_without_times_a_claim_passes_but_must_make_sense():
@@ -157,3 +171,12 @@ def test_the_table_can_be_relative_to_another():
 
 def test_the_table_says_that_nothing_was_measured():
     assert plain("torch", "triton").table() == "not measured (without --gpuperf, each was called once): torch, triton"
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "tab\there", "\x1b[31mred", "\ud800"])
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_table_stays_in_its_lines_whatever_the_names(name, measured):
+    figures = {name: (40.0, None, None), "b": (50.0, None, None)}
+    text = (comparison(**figures) if measured else plain(*figures)).table()
+    assert len(text.splitlines()) == (4 if measured else 1)
+    assert all(character.isprintable() for line in text.splitlines() for character in line)

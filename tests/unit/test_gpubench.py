@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy
@@ -202,7 +204,11 @@ async def async_generator() -> Any:
         (lambda bench: bench.run(int, (), []), "kwargs must be a dict, not list"),
         (lambda bench: bench.compare([int, float]), "takes a dict of functions by name, not list"),
         (lambda bench: bench.compare({"a": int, "b": float}, 3), "args must be a tuple or list"),
+        (lambda bench: bench.compare({"a": int, "b": int}, reference=int, error=3), "error must be a function to call"),
         (lambda bench: bench.sweep(lambda size: (int, size), [1, 2, 3]), "args must be a tuple or list"),
+        (lambda bench: bench.sweep(int, [1, 2], bytes_moved=8), "bytes_moved must be a function of the size, .* not 8"),
+        (lambda bench: bench.sweep(int, [1, 2], flops=8.5), "flops must be a function of the size, .* not 8.5"),
+        (lambda bench: bench.sweep(3, [1, 2]), "make must be a function of the size, .* not 3"),
     ],
 )
 @pytest.mark.parametrize("bench", ["plain", "measuring"])
@@ -214,11 +220,142 @@ def test_what_cannot_be_called(
     assert str(caught.value).startswith(NODE)
 
 
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "3", 1j])
+IMPOSSIBLE = [0, -1, float("nan"), float("inf"), True, "3", 1j, 10**400, 10**5000, 1e31, numpy.float64("nan"), [8], abs]
+
+
+@pytest.mark.parametrize("value", IMPOSSIBLE, ids=[str(place) for place in range(len(IMPOSSIBLE))])
 @pytest.mark.parametrize("what", ["bytes_moved", "flops"])
 def test_impossible_amounts(plain: GpuBench, what: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{NODE}: {what} must be a positive number, not"):
         plain.run(int, **{what: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [8, 8.0, numpy.int64(8), numpy.float32(8), numpy.uint8(8), Fraction(8)])
+def test_numbers_of_any_kind_can_be_stated(measuring: GpuBench, recorder: Recorder, value: Any) -> None:
+    measuring.run(int, bytes_moved=value, flops=value)
+    assert recorder.calls[0].bytes_moved == recorder.calls[0].flops == 8
+
+
+needs_notes = pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes before Python 3.11")
+
+
+@needs_notes
+@pytest.mark.parametrize("bench", ["plain", "measuring"])
+@pytest.mark.parametrize(
+    ("call", "whose"),
+    [
+        (lambda bench, no: bench.compare({"good": int, "bad": no}), "bad"),
+        (lambda bench, no: bench.compare({"a": int, "b": int}, reference=no), "the reference, on the inputs of a"),
+        (lambda bench, no: bench.sweep(lambda size: no if size > 1 else int, [1, 2]), "2"),
+        (lambda bench, no: bench.sweep(lambda _: int, [1, 2], reference=no), "the reference, on the inputs of 1"),
+        (lambda bench, no: bench.run(no, name="second"), "second"),
+    ],
+)
+def test_of_several_it_is_said_which_one_raised(
+    bench: str, call: Callable[[GpuBench, Any], object], whose: str, request: pytest.FixtureRequest
+) -> None:
+    def no() -> None:
+        raise KeyError("no")
+
+    with pytest.raises(KeyError) as caught:
+        call(request.getfixturevalue(bench), no)
+    assert caught.value.__notes__ == [f"gpubench: raised by {whose}"]
+
+
+@needs_notes
+def test_of_one_it_need_not_be_said(plain: GpuBench) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        plain(lambda: 1 / 0)
+    assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize(
+    ("returned", "found"),
+    [(0.5, 0.5), (numpy.float32(0.5), 0.5), (numpy.array(0.5), 0.5), (numpy.array([0.5]), 0.5), (True, 1.0)],
+)
+def test_the_distance_may_be_any_number(plain: GpuBench, returned: object, found: float) -> None:
+    implementations = {"a": int, "b": int}
+    error: Any = lambda output, expected: returned  # noqa: E731
+    comparison = plain.compare(implementations, reference=int, error=error)
+    assert comparison.errors == {"a": found, "b": found}
+    assert all(type(value) is float for value in comparison.errors.values())
+
+
+@pytest.mark.parametrize("returned", ["x", [1.0], numpy.ones(2), None], ids=["text", "list", "array", "none"])
+def test_a_distance_that_is_no_number(plain: GpuBench, returned: object) -> None:
+    with pytest.raises(TypeError, match=f"{NODE}: error= must return a number; for a it returned "):
+        plain.compare({"a": int, "b": int}, reference=int, error=lambda output, expected: returned)  # type: ignore[arg-type,return-value]
+
+
+def test_a_difference_is_told_once() -> None:
+    with pytest.raises(AssertionError) as caught:
+        GpuBench(NODE, lambda: "cpu").run(lambda: numpy.ones(2), reference=lambda: numpy.zeros(2))
+    assert caught.value.__suppress_context__
+
+
+class TestWithABackwardPass:
+    torch = pytest.importorskip("torch")
+
+    def values(self) -> Any:
+        return self.torch.linspace(-1.0, 1.0, 8, requires_grad=True)
+
+    @pytest.mark.parametrize("mode", ["backward", "both"])
+    def test_a_wrong_gradient_is_called_that(self, plain: GpuBench, mode: Any) -> None:
+        torch = self.torch
+
+        def like_sin(x: Any) -> Any:
+            return x.sin().detach() + (x - x.detach())
+
+        with pytest.raises(AssertionError, match=r"^gradients\[0\] differs from the reference's"):
+            plain.run(like_sin, (self.values(),), reference=torch.sin, mode=mode)
+        with pytest.raises(AssertionError, match=r"^output differs from the reference's"):
+            plain.run(torch.cos, (self.values(),), reference=torch.sin, mode=mode, name="b")
+
+    @pytest.mark.parametrize("nested", [False, True])
+    @pytest.mark.parametrize("with_reference", [False, True])
+    def test_who_spoiled_the_inputs_is_told_with_the_difference(
+        self, plain: GpuBench, nested: bool, with_reference: bool
+    ) -> None:
+        torch = self.torch
+
+        def in_place(x: Any) -> Any:
+            return x["x"][0].mul_(2) if nested else x.mul_(2)
+
+        def pure(x: Any) -> Any:
+            return x["x"][0] * 2 if nested else x * 2
+
+        x = torch.ones(3)
+        more = {"reference": in_place} if with_reference else {}
+        culprit = "the reference" if with_reference else "in_place"
+        with pytest.raises(
+            AssertionError, match=rf"(pure|again) \(.*{culprit} has changed the inputs in place before it: give"
+        ):
+            plain.compare({"pure": pure, "in_place": in_place, "again": pure}, ({"x": [x]} if nested else x,), **more)
+        with torch.inference_mode():
+            plain.compare({"a": pure, "b": pure}, ({"x": [x]} if nested else x,))
+
+    def test_inputs_of_their_own_are_nobodys_fault(self, plain: GpuBench) -> None:
+        torch = self.torch
+
+        def wrong(x: Any) -> Any:
+            return x * 3
+
+        implementations = {"in_place": lambda x: x.mul_(2), "wrong": wrong}
+        with pytest.raises(AssertionError) as caught:
+            plain.compare(implementations, setup=lambda: ((torch.ones(3),), {}))
+        assert "has changed the inputs" not in str(caught.value)
+
+    @pytest.mark.parametrize("mode", ["forward", "backward", "both"])
+    def test_the_distance_is_of_the_functions_own_outputs(self, plain: GpuBench, mode: Any) -> None:
+        sin = self.torch.sin
+        comparison = plain.compare(
+            {"a": sin, "b": lambda x: x.sin()},
+            (self.values(),),
+            reference=sin,
+            mode=mode,
+            error=lambda output, expected: (output - expected).abs().max(),
+        )
+        assert comparison.errors == {"a": 0.0, "b": 0.0}
 
 
 def test_the_public_names_are_lazy_and_there() -> None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 
+import numpy
 import pytest
 
 from pytest_gpuperf.measure.notes import LAUNCH_BOUND_NOTE
 from pytest_gpuperf.measure.samples import Trials
 from pytest_gpuperf.measure.summary import summarise
-from pytest_gpuperf.sweep import BenchSweep, check_sizes, sweep_of
+from pytest_gpuperf.sweep import BenchSweep, checked_sizes, sweep_of
 
 SIZES = [64, 128, 256, 512]
 WIGGLE = (0.0, 0.004, -0.004, 0.002, -0.002, 0.001)
@@ -117,7 +119,7 @@ def test_the_table():
 @pytest.mark.parametrize("arguments", [(math.nan, 0.1), (1.0, 0.0), (1.0, -1.0), (1.0, math.inf), (math.inf, 0.1)])
 def test_impossible_claims(arguments):
     exponent, tolerance = arguments
-    with pytest.raises(ValueError, match="exponent must be finite and tolerance positive"):
+    with pytest.raises(ValueError, match="exponent must be a finite number and tolerance a positive one"):
         sweep(lambda size: size).assert_scaling(exponent, tolerance=tolerance)
 
 
@@ -133,8 +135,38 @@ def test_impossible_claims(arguments):
         ([1, True], None, "sizes must be positive numbers, not True"),
         ([1, math.inf], None, "sizes must be positive numbers, not inf"),
         ([1, "2"], None, "sizes must be positive numbers, not '2'"),
+        ("12", None, "sizes must be positive numbers, not '1'"),
+        ([1, 10**400], None, "sizes must be positive numbers, not 1000"),
+        ([1, 10**5000], None, "sizes must be positive numbers, not a value of type int"),
+        ([1, (2, 3)], None, r"sizes must be positive numbers, not \(2, 3\)"),
+        ([1, numpy.bool_(True)], None, "sizes must be positive numbers, not np.True_"),
+        ([1, 2], "1", "fit_from must be a size, not '1'"),
+        ([1, 2], math.nan, "fit_from must be a size, not nan"),
     ],
 )
 def test_impossible_sizes(sizes, fit_from, message):
     with pytest.raises(ValueError, match=message):
-        check_sizes(sizes, fit_from)
+        checked_sizes(sizes, fit_from)
+
+
+@pytest.mark.parametrize("sizes", [None, 1000, abs])
+def test_what_are_no_sizes_at_all(sizes):
+    with pytest.raises(TypeError, match=r"sizes must be several positive numbers, such as \[256, 512, 1024\], not"):
+        checked_sizes(sizes, None)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([64, 128.0], (64, 128.0)),
+        ((2**k for k in range(1, 4)), (2, 4, 8)),
+        (range(10, 40, 10), (10, 20, 30)),
+        (2 ** numpy.arange(10, 13), (1024, 2048, 4096)),
+        (numpy.geomspace(10, 1000, 3), (10.0, 100.0, 1000.0)),
+        ([numpy.int32(3), numpy.float32(4.5), Fraction(11, 2)], (3, 4.5, 5.5)),
+    ],
+)
+def test_sizes_of_any_kind_become_pythons_own_numbers(sizes, expected):
+    found = checked_sizes(sizes, None)
+    assert found == pytest.approx(expected)
+    assert [type(size) for size in found] == [type(size) for size in expected]

@@ -43,7 +43,7 @@ def test_backward_gets_a_fresh_graph_for_every_call(passes):
         args, kwargs = graphs()
         (gradient,) = backward(*args, **kwargs)
         torch.testing.assert_close(gradient, incoming_of(passes) * x.exp())
-        with pytest.raises(RuntimeError, match="second time"):
+        with pytest.raises(NotDifferentiableError, match="a graph that was used up"):
             backward(*args, **kwargs)
     assert len({id(output) for output in made}) == 3
 
@@ -131,3 +131,43 @@ def test_what_has_no_backward_pass_is_refused(passes, fn, make, message):
         passes.both(fn)(make())
     with pytest.raises(NotDifferentiableError, match=message):
         passes.fresh_graphs(fn, lambda: ((make(),), {}))()
+
+
+@pytest.mark.parametrize("mode", ["both", "fresh_graphs"])
+def test_a_graph_from_outside_is_used_up_after_one_call(passes, mode):
+    x = leaf(3)
+    outside = (x * x).exp()
+
+    def fn(x):
+        return outside * x
+
+    def once():
+        if mode == "both":
+            return passes.both(fn)(x)
+        args, kwargs = passes.fresh_graphs(fn, lambda: ((x,), {}))()
+        return backward(*args, **kwargs)
+
+    once()
+    with pytest.raises(NotDifferentiableError, match=r"needs what was computed outside of it .* or detach\(\) it"):
+        once()
+
+
+def test_a_function_that_runs_its_backward_pass_itself(passes):
+    def step(x):
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(NotDifferentiableError, match=r"runs a backward pass itself \(time it with mode='forward'\)"):
+        passes.both(step)(leaf(3))
+
+
+def test_other_failures_of_a_backward_pass_are_its_own(passes):
+    def spoiled(x):
+        kept = x.exp()
+        squared = kept * kept
+        kept.add_(1)
+        return squared
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        passes.both(spoiled)(leaf(3))
