@@ -145,6 +145,17 @@ def test_auto_takes_a_graph_for_what_is_launch_bound(backend):
     assert median_us(found) < median_us(events)
 
 
+def test_a_function_that_replays_graphs_of_its_own_is_left_to_events_and_goes_on_working(backend):
+    compiled = torch.compile(lambda x: (x.sin() + 1).cos() * 2, mode="reduce-overhead")
+    x = torch.randn(4096, device=backend.device)
+    for _ in range(3):  # compiled, recorded, replayed
+        expected = compiled(x).clone()
+    found = run(backend, compiled, x)
+    assert timer_kind(found.identity) == "events", found.record.notes
+    torch.testing.assert_close(compiled(x).clone(), expected)
+    assert timer_kind(run(backend, torch.neg, x).identity) == "graph"
+
+
 def unsynchronised_item(x):
     if torch.cuda.is_current_stream_capturing():
         return (x + x).sum().item()
