@@ -16,6 +16,7 @@ from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.report.accounting import Accounting
 from pytest_gpuperf.report.json import session_json
 from pytest_gpuperf.report.paragraphs import verdict_paragraph
+from pytest_gpuperf.report.units import count
 from pytest_gpuperf.session.against import compare_trees, gate_before_comparing, note_on_runs, revision_gate
 from pytest_gpuperf.session.context import Context, json_errors
 from pytest_gpuperf.session.failing import failed_report, failure_message
@@ -82,6 +83,7 @@ class Closing:
             self._take_last_runs()
         elif self._settings.against is not None:
             self._context.gate = gate_before_comparing(self._context, self._ledger.findings)
+        self._tell_hazards()
         self._decide()
         self._report(held)
         missing = self._missing(stopped=stopped)
@@ -137,7 +139,7 @@ class Closing:
         for done in range(rounds if worth else 0):
             if seconds <= 0 or time.monotonic() > until:
                 self._notes.append(
-                    f"{len(worth)} benchmarks that one run could not settle got {done} of {rounds} more runs "
+                    f"{count(len(worth), 'benchmark')} that one run could not settle got {done} of {rounds} more runs "
                     f"within --gpuperf-confirm-time={seconds:g} s."
                 )
                 return
@@ -167,6 +169,14 @@ class Closing:
         for key in wanted:
             finding = self._ledger.findings[key]
             self._ledger.findings[key] = with_runs(finding, self._ledger.node_ids[key], taken)
+
+    def _tell_hazards(self) -> None:
+        met = dict.fromkeys(hazard for finding in self._ledger.findings.values() for hazard in finding.hazards)
+        if met:
+            self._notes.append(
+                f"Measured while {' and '.join(met)}. Verdicts on such times are doubtful; they are stored with "
+                "--gpuperf-force only."
+            )
 
     def _decide(self) -> None:
         decisions, shift = self._context.gate.decide_all(self._ledger.findings)

@@ -140,6 +140,11 @@ def test_what_was_measured_under_a_hazard_is_not_stored(new_suite, told, hazard:
     assert not new_suite.baseline_file().exists()
     assert new_suite.run("--gpuperf-save-baseline", "--gpuperf-runs=2", "--gpuperf-force", OTHER).ret == 0
     assert new_suite.baseline_file().exists()
+    gated = told(new_suite.gate(OTHER))
+    assert gated.count("Measured while ") == 1
+    assert "Verdicts on such times are doubtful" in gated
+    new_suite.replace("test_suite.py", f"    {HAZARDS[hazard]}\n", "")
+    assert "Measured while " not in told(new_suite.gate(OTHER))
 
 
 def records(suite) -> list[Path]:
