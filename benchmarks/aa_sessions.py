@@ -32,7 +32,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import msgspec
-from suite_runs import Runs, Session, machine, plain, session, stored_runs
+from records import machine, write_record
+from suite_runs import Runs, Session, plain, session, stored_runs
 from tabulate import tabulate
 
 from pytest_gpuperf.compare.audit import Case
@@ -219,15 +220,9 @@ def record(arguments: argparse.Namespace) -> dict[str, object]:
         for _ in recording.real_sessions(arguments.real):
             content["real_sessions"] = [asdict(ended) for ended in recording.sessions]
             content["own_runs"] = plain(recording.own)
-            _write(content, arguments.out)
+            # What there is, so that a run that is cut short is not lost.
+            write_record(content, arguments.out)
     return content
-
-
-def _write(content: Mapping[str, object], path: Path | None) -> None:
-    """Write what there is, so that a run that is cut short is not lost."""
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content) + "\n")
 
 
 def _recorded(path: Path, method: str) -> tuple[Runs, Runs]:
@@ -267,7 +262,7 @@ def main() -> int:
     print(f"{_fewest(unchanged)} recorded whole-suite runs of {len(unchanged)} benchmarks, {len(real)} real sessions")
     print(table(real, replays))
     wrong = [asdict(ended) for ended in replays if not ended.as_it_should]
-    _write({**content, "deals": arguments.deals, "replayed_not_as_they_should": wrong}, arguments.out)
+    write_record({**content, "deals": arguments.deals, "replayed_not_as_they_should": wrong}, arguments.out)
     return 0 if hold(real) and hold(replays) else 1
 
 

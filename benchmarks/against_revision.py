@@ -27,7 +27,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from suite_runs import machine, pytest_arguments
+from records import machine, write_record
+from suite_runs import pytest_arguments
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TESTS = "perf/test_gelu.py"
@@ -176,10 +177,8 @@ def main() -> int:
         if "unchanged" in arguments.only:
             repository.change("pytest.ini", "[pytest]\n", "[pytest]\n# Nothing else is set.\n")
             sessions.append(compare(repository, "unchanged", ["-m", "pytest"], options))
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        record = {"machine": about, "comparisons": [asdict(ended) for ended in sessions]}
-        arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    record = {"machine": about, "comparisons": [asdict(ended) for ended in sessions]}
+    write_record(record, arguments.out, indent=1)
     return 0 if all(ended.as_it_should for ended in sessions) else 1
 
 

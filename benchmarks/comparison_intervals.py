@@ -5,13 +5,13 @@ the rounds themselves make: the rest is a difference that stays for as long as a
 number of calls in a trial. The last two are other ways to read the runs of the first: Student's t on all rounds as they
 are, and Welch's interval on all trials, as if nothing were paired.
 
-Usage: python benchmarks/comparison_intervals.py [COMPARISONS]
+    python benchmarks/comparison_intervals.py [COMPARISONS]
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 from collections.abc import Sequence
 from math import exp
 from statistics import fmean, median
@@ -86,8 +86,10 @@ def stretches(found: Interleaved) -> list[PairedRatio | None]:
 
 def main() -> None:
     """Compare as often as asked, and print the shares of misses."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else COMPARISONS
-    runs = [measured(BenchmarkSettings(max_time=0.15)) for _ in range(count)]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("comparisons", nargs="?", type=int, default=COMPARISONS, help=f"default: {COMPARISONS}")
+    arguments = parser.parse_args()
+    runs = [measured(BenchmarkSettings(max_time=0.15)) for _ in range(arguments.comparisons)]
     ratios = [paired_ratio(*run.log_times) for run in runs]
     parts = [part for _ in range(LONG) for part in stretches(measured(BenchmarkSettings(trials=LONG_TRIALS)))]
     print(f"{cpu_model()}, {os.cpu_count()} cores, load average {os.getloadavg()[1]:.1f}")

@@ -1,11 +1,14 @@
 """What the pace loop is worth on this CPU: the spread between runs, false alarms and slowdowns found, with and without.
 
+    python benchmarks/cpu_pace.py [RUNS]
+
 Every run is a fresh process that measures all functions once. The sensitivity comes from the first ten runs of each
-function; spread and verdicts are those of the others. Usage: python benchmarks/cpu_pace.py [RUNS]
+function; spread and verdicts are those of the others.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 import statistics
 import subprocess
@@ -101,8 +104,19 @@ def regressed_share(baseline: Sequence[RunRecord], runs: Sequence[RunRecord], se
 
 
 def main() -> None:
+    """Print both tables, or be one of the fresh processes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="?", type=int, default=RUNS, help=f"default: {RUNS}")
+    parser.add_argument("--one", action="store_true", help="measure once and write the records: a fresh process")
+    arguments = parser.parse_args()
+    if arguments.one:
+        sys.stdout.buffer.write(msgspec.json.encode(one_run()))
+    else:
+        tell(fresh_runs(arguments.runs))
+
+
+def tell(runs: Sequence[Records]) -> None:
     """Print both tables."""
-    runs = fresh_runs(int(sys.argv[1]) if len(sys.argv) > 1 else RUNS)
     by_name = {name: [run[name] for run in runs] for name in runs[0]}
     print(f"{len(runs)} fresh processes; standard deviation between runs")
     print(f"{'function':20s}     raw  adjusted")
@@ -118,7 +132,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if "--one" in sys.argv:
-        sys.stdout.buffer.write(msgspec.json.encode(one_run()))
-    else:
-        main()
+    main()

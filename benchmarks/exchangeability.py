@@ -20,7 +20,6 @@ than 0.8 % apart.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import sys
@@ -30,7 +29,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, variance
 
-from suite_runs import Runs, fresh_command, machine, names, node_id_of, plain, session, short_name
+from records import machine, write_record
+from suite_runs import Runs, fresh_command, names, node_id_of, plain, session, short_name
 from tabulate import tabulate
 
 from pytest_gpuperf.compare.fresh import Limits, run_fresh
@@ -204,13 +204,11 @@ def main() -> int:
     )
     seconds = time.perf_counter() - begun
     print(f"{seconds:.0f} s")
-    if arguments.out:
-        record = {"machine": about, "seconds": round(seconds), "limit": LARGEST_DIFFERENCE, "largest": largest}
-        counts = {"suite": len(everything), "alone": 1, "own": len(subjects)}
-        record |= {"benchmarks": counts, "process_seconds": measured.seconds, "max_time": arguments.max_time}
-        record |= {"compared": compared, "runs": {condition: plain(runs) for condition, runs in measured.runs.items()}}
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(record, indent=None, allow_nan=False) + "\n")
+    record = {"machine": about, "seconds": round(seconds), "limit": LARGEST_DIFFERENCE, "largest": largest}
+    counts = {"suite": len(everything), "alone": 1, "own": len(subjects)}
+    record |= {"benchmarks": counts, "process_seconds": measured.seconds, "max_time": arguments.max_time}
+    record |= {"compared": compared, "runs": {condition: plain(runs) for condition, runs in measured.runs.items()}}
+    write_record(record, arguments.out)
     return 0 if largest <= LARGEST_DIFFERENCE else 1
 
 

@@ -14,17 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from datetime import date
 from pathlib import Path
 from xml.etree import ElementTree
+
+from records import machine, write_record
+from suite_runs import pytest_arguments
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SLOWED = "triton"
@@ -102,7 +102,7 @@ class Suite:
         """Run one session and print how it ended."""
         with tempfile.TemporaryDirectory() as folder:
             junit, results = Path(folder, "junit.xml"), Path(folder, "results.json")
-            command = [sys.executable, "-m", "pytest", "-q", *self._arguments, *options]
+            command = [sys.executable, "-m", "pytest", "-q", *pytest_arguments(), *self._arguments, *options]
             command += [f"--junitxml={junit}", f"--gpuperf-json={results}", f"--gpuperf-storage={self._storage}"]
             begun = time.perf_counter()
             done = subprocess.run(
@@ -150,7 +150,7 @@ def row(session: Session) -> str:
     """Say in one line how a session ended."""
     verdicts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(session.verdicts.items()))
     mark = "as expected" if session.as_expected else "NOT AS EXPECTED"
-    clocks = f", SM {session.clocks_ghz[0]}-{session.clocks_ghz[1]} GHz" if session.clocks_ghz else ""
+    clocks = f", clock {session.clocks_ghz[0]}-{session.clocks_ghz[1]} GHz" if session.clocks_ghz else ""
     return f"{session.what}: exit {session.exit_code}, {verdicts}{clocks}, {session.seconds:.0f} s: {mark}"
 
 
@@ -183,24 +183,6 @@ def cpu_story(suite: Suite, sessions: int) -> bool:
     return True
 
 
-def machine() -> dict[str, str]:
-    """Say what this was measured on."""
-    about = {"python": platform.python_version(), "date": date.today().isoformat()}
-    cpu = Path("/proc/cpuinfo")
-    if cpu.exists() and (found := re.search(r"model name\s*:\s*(.+)", cpu.read_text())):
-        about["cpu"] = f"{found[1]}, {os.cpu_count()} cores"
-    try:
-        import torch
-        import triton
-
-        about |= {"torch": torch.__version__, "triton": triton.__version__}
-        if torch.cuda.is_available():
-            about["gpu"] = torch.cuda.get_device_name()
-    except ImportError:
-        pass
-    return about
-
-
 def main() -> int:
     """Run the chosen story."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -227,10 +209,8 @@ def main() -> int:
     for message in {session.what: session.messages for session in suite.sessions if session.messages}.items():
         print(*message, sep="\n")
         break
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        sessions = [asdict(session) | {"tail": ""} for session in suite.sessions]
-        arguments.out.write_text(json.dumps({"machine": about, "sessions": sessions}, indent=1) + "\n")
+    sessions = [asdict(session) | {"tail": ""} for session in suite.sessions]
+    write_record({"machine": about, "sessions": sessions}, arguments.out, indent=1)
     return 0 if ended_well and as_expected == len(suite.sessions) else 1
 
 

@@ -39,7 +39,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 import msgspec
-from suite_runs import machine
+from records import machine, write_record
 from tabulate import tabulate
 
 from pytest_gpuperf.compare.clock import raw
@@ -286,9 +286,7 @@ def _record(arguments: argparse.Namespace, about: dict[str, str]) -> dict[str, A
 
 
 def _write(record: dict[str, Any], arguments: argparse.Namespace) -> None:
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(record, allow_nan=False) + "\n")
+    write_record(record, arguments.out)
     if arguments.table and len(record["processes"]) > 1:
         arguments.table.parent.mkdir(parents=True, exist_ok=True)
         arguments.table.write_text(report(record) + "\n")

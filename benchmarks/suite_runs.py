@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -100,25 +99,6 @@ def stored_runs(storage: Path, name: str) -> Runs:
     [path] = storage.glob(f"baselines/*/{name}.json")
     baseline = decode_baseline(path.read_bytes(), str(path))
     return {short_name(entry.benchmark.node_id): list(entry.runs) for entry in baseline.entries.values()}
-
-
-def machine() -> dict[str, str]:
-    """Say what this was measured on."""
-    about = {"python": platform.python_version(), "date": time.strftime("%Y-%m-%d", time.gmtime())}
-    import torch
-
-    about["torch"] = str(torch.__version__)
-    if torch.cuda.is_available():
-        # By NVML alone: this process must not hold a context on the device that others are to be measured on.
-        about["gpu"] = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout.strip()
-    else:
-        about["cpu"] = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
-    return about
 
 
 def names() -> list[str]:

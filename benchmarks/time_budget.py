@@ -25,7 +25,8 @@ import textwrap
 from pathlib import Path
 from statistics import median
 
-from suite_runs import machine, pytest_arguments
+from records import machine, write_record
+from suite_runs import pytest_arguments
 from tabulate import tabulate
 
 SUITE = """
@@ -133,9 +134,7 @@ def main() -> int:
     print(about, flush=True)
     found = measure(arguments.repeats, on_gpu="gpu" in about)
     print(table(found))
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps({"machine": about, "seconds": found}) + "\n")
+    write_record({"machine": about, "seconds": found}, arguments.out)
     return 0
 
 

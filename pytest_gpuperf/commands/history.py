@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 from pytest_gpuperf.commands.answer import FINE, UNUSABLE, Answer, CommandError
+from pytest_gpuperf.commands.last_sessions import last_sessions
 from pytest_gpuperf.commands.places import add_pattern_option, add_storage_option, chosen_storage, matches
 from pytest_gpuperf.commands.settings_options import whole_number
 from pytest_gpuperf.compare.outcome import Outcome
@@ -12,9 +14,7 @@ from pytest_gpuperf.report.columns import COLUMNS
 from pytest_gpuperf.report.layout import aligned
 from pytest_gpuperf.report.names import natural_key
 from pytest_gpuperf.store import sessions
-from pytest_gpuperf.store.errors import StoreError
 from pytest_gpuperf.store.schema import SessionInfo, SessionRecord
-from pytest_gpuperf.store.storage import Storage
 
 _COLUMNS = tuple(COLUMNS[name] for name in ("mean", "error", "clock", "runs", "ratio", "verdict"))
 _ALIGNS = ("left", *(column.align for column in _COLUMNS))
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> Answer:
     errors: list[str] = []
     lines: list[str] = []
     for machine in sessions.machines(storage):
-        records = _records(storage, machine, arguments.last, errors)
+        records = last_sessions(storage, machine, arguments.last, errors).values()
         for label, rows in _by_benchmark(records, arguments.pattern).items():
             lines += [*([""] if lines else []), f"{label} on {machine}", *_table(rows)]
     if not lines and not errors:
@@ -45,24 +45,10 @@ def run(arguments: argparse.Namespace) -> Answer:
     return Answer("\n".join(lines), UNUSABLE if errors else FINE, tuple(errors))
 
 
-def _records(storage: Storage, machine: str, last: int, errors: list[str]) -> list[SessionRecord]:
-    names = sessions.names(storage, machine)
-    records = []
-    for name in names[-last:] if last > 0 else names:
-        try:
-            record = sessions.load(storage, machine, name)
-        except StoreError as error:
-            errors.append(str(error))
-            continue
-        if record is not None:
-            records.append(record)
-    return records
-
-
 _Row = tuple[SessionInfo, Outcome]
 
 
-def _by_benchmark(records: list[SessionRecord], pattern: str) -> dict[str, list[_Row]]:
+def _by_benchmark(records: Iterable[SessionRecord], pattern: str) -> dict[str, list[_Row]]:
     rows: dict[str, list[_Row]] = {}
     for record in records:
         for outcome in record.outcomes:

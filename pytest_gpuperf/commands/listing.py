@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pytest_gpuperf.commands.answer import FINE, UNUSABLE, Answer
+from pytest_gpuperf.commands.last_sessions import last_sessions
 from pytest_gpuperf.commands.places import add_storage_option, chosen_storage
 from pytest_gpuperf.commands.settings_options import whole_number
 from pytest_gpuperf.report.accounting import verdict_line
@@ -66,20 +67,11 @@ def _baseline_cells(baseline: Baseline) -> list[str]:
 
 
 def _session_table(storage: Storage, machine: str, last: int, errors: list[str]) -> list[str]:
-    names = sessions.names(storage, machine)
-    loaded: dict[str, SessionRecord] = {}
-    for name in names[-last:] if last > 0 else names:
-        try:
-            record = sessions.load(storage, machine, name)
-        except StoreError as error:
-            errors.append(str(error))
-            continue
-        if record is not None:
-            loaded[name] = record
+    loaded = last_sessions(storage, machine, last, errors)
     cells = [_session_cells(record) for record in loaded.values()]
     lines = _indented(aligned(list(loaded), cells, _SESSION_HEADINGS, ("right", "left"))) if loaded else []
-    earlier = len(names) - last
-    return [*lines, f"  ({earlier} earlier; --last 0 lists all)"] if 0 < last < len(names) else lines
+    earlier = len(sessions.names(storage, machine)) - last
+    return [*lines, f"  ({earlier} earlier; --last 0 lists all)"] if last > 0 and earlier > 0 else lines
 
 
 def _session_cells(record: SessionRecord) -> list[str]:
