@@ -14,6 +14,17 @@ import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
+SCRIPTS = [path for path in sorted(BENCHMARKS.glob("*.py")) if "argparse" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_every_script_can_be_imported_and_tells_its_arguments(path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: {path.name} ")
+
 
 @pytest.fixture
 def suite_runs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
