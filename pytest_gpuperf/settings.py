@@ -15,7 +15,7 @@ CheckMode = Literal["off", "warn", "fail"]
 
 DEFAULT_BASELINE = "main"
 CHECKS = (
-    "patched", "lazy", "caching", "compiling", "kernels", "sync", "pageable", "work", "streams", "stale",
+    "patched", "state", "lazy", "caching", "compiling", "kernels", "sync", "pageable", "work", "streams", "stale",
     "aliasing", "mutation", "output", "constant", "precision", "gradients",
 )  # fmt: skip
 """The names of all checks."""

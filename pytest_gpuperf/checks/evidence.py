@@ -50,6 +50,8 @@ class FirstCall:
     """Checksums of the tensor arguments before any call."""
     patched: tuple[str, ...] = ()
     """Functions that were not the originals then."""
+    state_changes: tuple[str, ...] = ()
+    """Settings of the process that were others after the call, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

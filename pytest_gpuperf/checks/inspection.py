@@ -21,6 +21,7 @@ from pytest_gpuperf.checks.kernel_list import stored_names
 from pytest_gpuperf.checks.launches import KernelUse, kernel_uses
 from pytest_gpuperf.checks.patched import patched_functions
 from pytest_gpuperf.checks.registry import WITH_TENSORS, WITHOUT_TENSORS
+from pytest_gpuperf.checks.state import process_state, state_changes
 from pytest_gpuperf.checks.subject import Subject
 from pytest_gpuperf.checks.watching import watcher_for
 from pytest_gpuperf.measure.errors import first_line
@@ -65,6 +66,7 @@ class Inspection:
         self._broke_off: Exception | None = None
         self._start_s = 0.0
         self._first_s = 0.0
+        self._state: dict[str, str] = {}
         torch = sys.modules.get("torch")
         self._evidence = Evidence(subject, torch, watcher_for(subject.device, torch), FirstCall(), self._budget)
         with self._guarded("patched"):
@@ -75,11 +77,15 @@ class Inspection:
         with self._guarded("output"):
             self._evidence.watcher.synchronize()
             self._evidence.first = replace(self._evidence.first, reference_s=time.perf_counter() - self._start_s)
+            self._state = process_state(self._evidence.torch)
             self._start_s = time.perf_counter()
 
     def first_call(self, output: Any, expected: Any) -> None:
         """Take the verified call's output and the reference's."""
         evidence = self._evidence
+        with self._guarded("state"):
+            changes = state_changes(self._state, process_state(evidence.torch))
+            evidence.first = replace(evidence.first, state_changes=changes)
         with self._guarded("output"):
             evidence.watcher.synchronize()
             self._first_s = time.perf_counter() - self._start_s
@@ -134,6 +140,7 @@ class Inspection:
         evidence = self._evidence
         patched = patched_functions(evidence.torch)
         evidence.first = replace(evidence.first, patched=patched, sums=evidence.sums())
+        self._state = process_state(evidence.torch)
         evidence.watcher.synchronize()
         self._start_s = time.perf_counter()
 

@@ -16,13 +16,20 @@ from pytest_gpuperf.checks import (
     patched,
     precision,
     stale,
+    state,
     streams,
     sync,
     work,
 )
 from pytest_gpuperf.checks.check import Check
 
-WITHOUT_TENSORS: tuple[Check, ...] = (patched.CHECK, lazy.CHECK, caching.CACHED_FUNCTION, compiling.CHECK)
+WITHOUT_TENSORS: tuple[Check, ...] = (
+    patched.CHECK,
+    state.CHECK,
+    lazy.CHECK,
+    caching.CACHED_FUNCTION,
+    compiling.CHECK,
+)
 """Checks that make no calls, unless on a tensor that an output pretends to be."""
 
 WITH_TENSORS: tuple[Check, ...] = (

@@ -14,6 +14,7 @@ from pytest_gpuperf.measure.backends.base import Backend, Timer
 from pytest_gpuperf.measure.batch import Batch, Target
 from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.garbage import collect_young_garbage, collection_paused
+from pytest_gpuperf.measure.host_clock import check_clock_runs
 from pytest_gpuperf.measure.measure import failures_noted, measurement_of, prepare
 from pytest_gpuperf.measure.measurement import Measurement
 from pytest_gpuperf.measure.plan import Plan
@@ -83,6 +84,7 @@ def measure_interleaved(contenders: Sequence[Contender], backend: Backend, *, se
     Raises a `MeasureError` where no honest figure can be given; whatever a contender raises goes through as it is.
     """
     backend.check_usable()
+    check_clock_runs()
     backend.release_memory()
     lanes = _lanes(contenders, backend)
     with collection_paused():

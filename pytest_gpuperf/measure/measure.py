@@ -12,6 +12,7 @@ from pytest_gpuperf.measure.device_state import summarise_readings
 from pytest_gpuperf.measure.errors import NoGpuWorkError, failures_named
 from pytest_gpuperf.measure.garbage import collection_paused
 from pytest_gpuperf.measure.hazards import hazards
+from pytest_gpuperf.measure.host_clock import check_clock_runs
 from pytest_gpuperf.measure.interpreter import interpreter_forbidden
 from pytest_gpuperf.measure.measurement import Measurement
 from pytest_gpuperf.measure.notes import result_notes
@@ -29,6 +30,7 @@ def measure(call: Callable[..., Any], plan: Plan, backend: Backend) -> Measureme
     Raises a `MeasureError` where no honest figure can be given; whatever `call` raises goes through as it is.
     """
     backend.check_usable()
+    check_clock_runs()
     backend.release_memory()
     target = Target(call, plan.setup)
     timer = plan.timer if plan.timer is not None else backend.timer(plan.settings, plan.preferred_timer)

@@ -224,3 +224,22 @@ def test_launch_bound_sizes_are_named(comparing: Any) -> None:
 
 def test_the_fit_can_start_at_a_size(comparing: Any) -> None:
     comparing(LAUNCH_BOUND.replace("{fit_from}", "1000")).run("--gpuperf").assert_outcomes(passed=1)
+
+
+def test_only_who_changes_the_process_is_told_of_it(comparing: Any) -> None:
+    suite = comparing(
+        """
+        import gc
+
+        def test_it(gpubench):
+            def careless(x):
+                gc.disable()
+                return timed(5.0)(x)
+
+            gpubench.compare({"a": timed(5.0), "careless": careless, "b": timed(5.0)}, (1.0,))
+            gc.enable()
+            found = {name: [finding.check for finding in one.findings] for name, one in gpubench.results.items()}
+            assert found == {"a": [], "careless": ["state"], "b": []}
+        """
+    )
+    suite.run("--gpuperf").assert_outcomes(passed=1)

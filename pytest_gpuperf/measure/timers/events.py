@@ -111,7 +111,8 @@ class EventsTimer:
             rig.hold.begin(stream, self._queueing_us * len(calls))
         rig.origin.record()
         try:
-            return tuple(self._trial(slot, call, stream) for slot, call in enumerate(calls))
+            # A list: a generator would turn a StopIteration of a call into an error of ours.
+            return tuple([self._trial(slot, call, stream) for slot, call in enumerate(calls)])
         finally:
             if self._queued:
                 rig.hold.release()

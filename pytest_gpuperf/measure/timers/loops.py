@@ -45,7 +45,8 @@ class LoopTimer:
         timed_us(target.bind(), 1)
         self._call_us = timed_us(target.bind(), 1)
         if self._call_us < BATCH_US:
-            self._call_us = min(self._call_us, *(timed_us(target.bind(), 1) for _ in range(CALIBRATING_LOOKS - 1)))
+            # Lists: a generator would turn a StopIteration of the call into an error of ours.
+            self._call_us = min(self._call_us, *[timed_us(target.bind(), 1) for _ in range(CALIBRATING_LOOKS - 1)])
         if target.setup is None:
             self._loops = self._calibrated(target.call)
         self.floor_us = timed_us(_nothing, self._loops) / self._loops
@@ -72,7 +73,7 @@ class LoopTimer:
         loops = 1
         while self._call_us * loops < TRIAL_US and loops < MOST_LOOPS:
             loops *= 2
-            self._call_us = min(timed_us(call, loops) for _ in range(CALIBRATING_LOOKS)) / loops
+            self._call_us = min([timed_us(call, loops) for _ in range(CALIBRATING_LOOKS)]) / loops
         return loops
 
 

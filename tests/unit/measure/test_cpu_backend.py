@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import gc
+import os
+import weakref
+from types import SimpleNamespace
+
 import pytest
 
 from pytest_gpuperf.measure.backends import cpu
@@ -48,3 +53,71 @@ def test_its_timer_is_the_wall(timer):
 def test_a_timer_that_needs_a_gpu_is_one_clear_error(timer):
     with pytest.raises(TimerUnavailableError, match=rf"`{timer}` needs a GPU.*--gpuperf-timer"):
         CpuBackend().timer(BenchmarkSettings(timer=timer))
+
+
+class Node:
+    """Refers to itself, so that only garbage collection frees it."""
+
+    def __init__(self):
+        self.own = self
+
+
+def grown_by(monkeypatch, *sizes_mib):
+    """Let the process hold so much at each look, and say after how many calls of `release_memory` old cycles go."""
+    pages = [(mib << 20) // os.sysconf("SC_PAGE_SIZE") for mib in sizes_mib]
+    readings = iter(pages)
+    monkeypatch.setattr(cpu, "MEMORY_IN_USE", SimpleNamespace(read_text=lambda: f"0 {next(readings)} 0 0 0 0 0\n"))
+    node = Node()
+    gone = weakref.ref(node)
+    gc.collect()  # it is old now: young collections leave it alone
+    del node
+    backend = CpuBackend()
+    for calls in range(len(pages)):
+        gc.collect(1)
+        assert gone() is not None
+        backend.release_memory()
+        if gone() is None:
+            return calls + 1
+    return None
+
+
+def test_old_garbage_is_collected_once_the_process_has_grown(monkeypatch):
+    assert grown_by(monkeypatch, 400, 500, 656, 657, 400) == 4
+
+
+def test_growth_is_counted_from_the_least_that_was_held(monkeypatch):
+    assert grown_by(monkeypatch, 900, 400, 657, 400) == 3
+
+
+def test_a_process_that_does_not_grow_pays_nothing(monkeypatch):
+    assert grown_by(monkeypatch, 4000, 4100, 4200, 4256) is None
+
+
+def test_what_is_left_after_a_collection_is_what_growth_is_counted_from(monkeypatch):
+    collected = []
+    readings = iter([(mib << 20) // os.sysconf("SC_PAGE_SIZE") for mib in (100, 400, 380, 600, 636, 637, 637)])
+    monkeypatch.setattr(cpu, "MEMORY_IN_USE", SimpleNamespace(read_text=lambda: f"0 {next(readings)} 0\n"))
+    monkeypatch.setattr(cpu, "gc", SimpleNamespace(collect=lambda: collected.append(1)))
+    backend = CpuBackend()
+    counts = []
+    for _ in range(5):
+        backend.release_memory()
+        counts.append(len(collected))
+    assert counts == [0, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize("text", ["", "7", "a b c", None])
+def test_a_system_that_does_not_tell_its_memory(monkeypatch, tmp_path, text):
+    place = tmp_path / "statm"
+    if text is not None:
+        place.write_text(text)
+    monkeypatch.setattr(cpu, "MEMORY_IN_USE", place)
+    assert cpu.resident_bytes() == 0
+    CpuBackend().release_memory()
+
+
+def test_the_memory_in_use_is_told_in_bytes():
+    before = cpu.resident_bytes()
+    held = bytearray(os.urandom(1)) * (64 << 20)
+    assert before + (48 << 20) < cpu.resident_bytes() < before + (1 << 30)
+    del held

@@ -172,3 +172,23 @@ def test_notes_of_the_rig_come_with_every_batch(rig):
     rig.notes = ("timed with a sleep",)
     timer, target = prepared(rig, lambda: rig.launch(10.0))
     assert timer.batch(target, 1).notes == ("timed with a sleep",)
+
+
+@pytest.mark.parametrize("ends_at", range(1, 8))
+def test_a_call_that_stops_iterating_raises_just_that_and_lets_the_device_go(rig, ends_at):
+    calls = iter(range(ends_at - 1))
+
+    def call():
+        rig.launch(10.0)
+        next(calls)
+
+    timer, target = EventsTimer(rig, "cold"), Target(call)
+
+    def times():
+        timer.prepare(target)
+        while True:
+            timer.batch(target, 5)
+
+    with pytest.raises(StopIteration):
+        times()
+    assert not rig.hold.holding

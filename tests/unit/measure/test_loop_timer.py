@@ -110,3 +110,22 @@ def test_a_real_call_takes_real_time():
     assert all(0.05 < time < 1e4 for time in batch.times_us)
     assert 0.0 < timer.floor_us < max(batch.times_us)
     assert timer.describe() == f"wall, {pace_name()}"
+
+
+@pytest.mark.parametrize("ends_at", range(1, 12))
+def test_a_call_that_stops_iterating_raises_just_that(host, ends_at):
+    calls = iter(range(ends_at - 1))
+
+    def call():
+        host.now_us += 30.0
+        next(calls)
+
+    timer, target = LoopTimer(), Target(call)
+
+    def times():
+        timer.prepare(target)
+        while True:
+            timer.batch(target, 5)
+
+    with pytest.raises(StopIteration):
+        times()
