@@ -64,10 +64,24 @@ def _told(answer: Answer) -> int:
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; without this the interpreter complains again when it flushes at exit.
         sys.stdout = None
+    except OSError as error:
+        return _untold(error)
     return answer.exit_code
 
 
-def _print(text: str, stream: TextIO) -> None:
+def _untold(error: OSError) -> int:
+    """Say on standard error that the answer could not be written (a full disk, say), as far as that can be written."""
+    sys.stdout = None  # as above
+    try:
+        _print(f"gpuperf: error: the answer could not be written ({error.strerror})", sys.stderr)
+    except OSError:
+        sys.stderr = None
+    return UNUSABLE
+
+
+def _print(text: str, stream: TextIO | None) -> None:
+    if stream is None:  # closed by whoever started this process (`>&-`), who does not want to know
+        return
     # A terminal that knows no `±` is no reason to fail.
     encoding = stream.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)

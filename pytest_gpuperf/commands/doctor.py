@@ -20,7 +20,7 @@ from pytest_gpuperf.commands.doctor_host import host_findings
 from pytest_gpuperf.commands.doctor_runs import LEAST_RUNS, ceiling_findings, spread_findings
 from pytest_gpuperf.commands.places import terminal_width
 from pytest_gpuperf.commands.settings_options import add_setting, whole_number
-from pytest_gpuperf.measure.backends import backend_for
+from pytest_gpuperf.measure.backends import backend_for, torch_problem
 from pytest_gpuperf.measure.backends.base import Backend
 from pytest_gpuperf.measure.device_facts import read_facts
 from pytest_gpuperf.measure.errors import MeasureError
@@ -49,12 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Answer:
     """Examine the machine; exit code 1 where something matters."""
+    problem = torch_problem()
     try:
-        backend = backend_for(arguments.device)
+        backend = backend_for(arguments.device or ("cpu" if problem else None))
     except MeasureError as error:
         raise CommandError(str(error).replace("--gpuperf-device", "--device")) from error
     try:
-        found = list(_examined(backend, arguments))
+        found = list(_examined(backend, arguments, problem))
     finally:
         backend.close()
     text = _text(found)
@@ -65,12 +66,12 @@ def run(arguments: argparse.Namespace) -> Answer:
     return Answer(text, VERDICT_FAILS if any(finding.weight == "matters" for finding in found) else FINE)
 
 
-def _examined(backend: Backend, arguments: argparse.Namespace) -> Iterator[DoctorFinding]:
+def _examined(backend: Backend, arguments: argparse.Namespace, torch_problem: str) -> Iterator[DoctorFinding]:
     machine = backend.machine()
     on_gpu = machine.kind != "cpu"
     facts = read_facts(Nvml(machine.uuid))
     yield from device_findings(machine, None if arguments.device else devices_seen())
-    yield from software_findings(machine, facts, torch_requirements())
+    yield from software_findings(machine, facts, torch_requirements(), torch_problem)
     yield from reading_findings(backend.read_state(), facts, on_gpu=on_gpu)
     yield from host_findings(read_host(), on_gpu=on_gpu)
     for hazard in hazards():

@@ -32,8 +32,13 @@ def device_findings(machine: Machine, seen_by_driver: int | None) -> Iterator[Do
         yield note("device", f"{machine.model}; there is no GPU", "none where CPU code is what is measured")
 
 
-def software_findings(machine: Machine, facts: DeviceFacts, torch_wants: Sequence[str]) -> Iterator[DoctorFinding]:
-    """Say whether driver, CUDA, torch and Triton belong together; `torch_wants` are torch's requirements."""
+def software_findings(
+    machine: Machine, facts: DeviceFacts, torch_wants: Sequence[str], torch_problem: str = ""
+) -> Iterator[DoctorFinding]:
+    """Say whether driver, CUDA, torch and Triton belong together.
+
+    `torch_wants` are torch's requirements, and `torch_problem` is why it cannot be imported.
+    """
     built = re.match(r"(\d+)\.(\d+)", machine.cuda)
     if built and facts.cuda_of_driver:
         runs = ".".join(map(str, facts.cuda_of_driver))
@@ -42,7 +47,11 @@ def software_findings(machine: Machine, facts: DeviceFacts, torch_wants: Sequenc
             yield matters("CUDA", seen, "update the driver, or install a torch built for an older CUDA")
         else:
             yield fine("CUDA", seen)
-    yield _triton(machine, wanted_triton(torch_wants))
+    if torch_problem:
+        seen = f"torch {machine.torch or 'of unknown version'} cannot be imported ({torch_problem})"
+        yield matters("torch", seen, "install it anew, or remove it; until then nothing is measured on a GPU")
+    else:
+        yield _triton(machine, wanted_triton(torch_wants))
 
 
 def wanted_triton(requirements: Sequence[str]) -> str:

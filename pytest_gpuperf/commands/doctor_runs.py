@@ -41,7 +41,13 @@ def ceiling_findings(backend: Backend) -> Iterator[DoctorFinding]:
         remedy = "free memory on the device and look again; until then results have no share of the speed of light"
         yield note("ceilings", f"could not be measured: {first_line(error)}", remedy)
         return
-    yield fine("ceilings", _told(found))
+    if kept.load(place) == found:
+        yield fine("ceilings", _told(found))
+    else:
+        seen = f"{_told(found)}; they cannot be kept in {place.parent}"
+        yield note(
+            "ceilings", seen, "make that folder writable, or set XDG_CACHE_HOME: each session measures them anew"
+        )
 
 
 def _told(ceilings: Ceilings) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.errors import first_line
+from pytest_gpuperf.measure.hanging import ends_within
 
 REASONS = {
     0x0001: "idle",
@@ -23,6 +24,9 @@ THROTTLING = 0x0008 | 0x0020 | 0x0040 | 0x0080
 """Slowed from outside. Running into the power cap is how these devices work under load; the clock meter sees that."""
 SM_CLOCK = 1
 CORE_TEMPERATURE = 0
+HOTTEST_C, MOST_POWER_W, HIGHEST_GHZ = 200.0, 10_000.0, 10.0
+"""Beyond these a reading is no reading."""
+LONGEST_START_S = 20.0
 
 T = TypeVar("T")
 
@@ -38,8 +42,7 @@ class Nvml:
         self.notes: tuple[str, ...] = ()
         self._library: Any = None
         try:
-            self._library = _import_pynvml() if library is None else library
-            self._library.nvmlInit()
+            self._library = _started(_import_pynvml() if library is None else library)
             self._handle = self._find(uuid)
         except Exception as error:
             self._library = None
@@ -49,8 +52,10 @@ class Nvml:
         """Return what can be read now; a device that no longer answers reads as unknown."""
         if self._library is None:
             return DeviceReading(notes=self.notes)
-        temperature_c = self._ask(lambda n, h: float(n.nvmlDeviceGetTemperature(h, CORE_TEMPERATURE)))
-        power_w = self._ask(lambda n, h: n.nvmlDeviceGetPowerUsage(h) / 1e3)
+        temperature_c = self._ask(
+            lambda n, h: _plausible("temperature", n.nvmlDeviceGetTemperature(h, CORE_TEMPERATURE), HOTTEST_C)
+        )
+        power_w = self._ask(lambda n, h: _plausible("power", n.nvmlDeviceGetPowerUsage(h) / 1e3, MOST_POWER_W))
         reasons = self._ask(_throttle_reasons) or 0
         return DeviceReading(
             sm_clock_ghz=self.sm_clock_ghz(),
@@ -64,12 +69,12 @@ class Nvml:
 
     def sm_clock_ghz(self) -> float | None:
         """Return the SM clock, in steps of 15 MHz."""
-        return self._ask(lambda n, h: n.nvmlDeviceGetClockInfo(h, SM_CLOCK) / 1e3)
+        return self._ask(lambda n, h: _plausible("clock", n.nvmlDeviceGetClockInfo(h, SM_CLOCK) / 1e3, HIGHEST_GHZ))
 
     def driver(self) -> str:
         """Return the driver's version; empty where unknown."""
         version = self._ask(lambda n, _: n.nvmlSystemGetDriverVersion())
-        return version.decode() if isinstance(version, bytes) else str(version or "")
+        return version.decode(errors="replace") if isinstance(version, bytes) else str(version or "")
 
     def answer(self, question: Callable[[Any, Any], T]) -> T:
         """Return the answer to a question to (library, device). Raises `NvmlAbsentError`, or what NVML raises."""
@@ -102,9 +107,7 @@ class Nvml:
 def devices_seen(library: Any = None) -> int | None:
     """Return how many GPUs the driver knows, whatever torch makes of them; None where NVML cannot be asked."""
     try:
-        nvml = _import_pynvml() if library is None else library
-        nvml.nvmlInit()
-        return int(nvml.nvmlDeviceGetCount())
+        return int(_started(_import_pynvml() if library is None else library).nvmlDeviceGetCount())
     except Exception:
         return None
 
@@ -113,6 +116,20 @@ def _import_pynvml() -> Any:
     import pynvml
 
     return pynvml
+
+
+def _started(library: Any) -> Any:
+    """Return the library once it has started; a driver that is stuck is given up, as nothing can interrupt it."""
+    if not ends_within(LONGEST_START_S, library.nvmlInit):
+        raise NvmlAbsentError(f"nvmlInit not done after {LONGEST_START_S:g} s")
+    return library
+
+
+def _plausible(what: str, value: float, most: float) -> float:
+    """Return a reading as a float; a driver in trouble tells 0xFFFFFFFF for what it does not know."""
+    if not 0 <= value <= most:
+        raise ValueError(f"{what} is told to be {value:g}")
+    return float(value)
 
 
 def _throttle_reasons(nvml: Any, handle: Any) -> int:

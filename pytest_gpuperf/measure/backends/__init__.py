@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import sys
 import warnings
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuperf.measure.device_code import DRIVERS
-from pytest_gpuperf.measure.errors import DeviceUnavailableError
+from pytest_gpuperf.measure.errors import DeviceUnavailableError, first_line
 
 if TYPE_CHECKING:
     from pytest_gpuperf.measure.backends.base import Backend
@@ -42,9 +43,7 @@ def _cpu() -> Backend:
 def _accelerator() -> Backend | None:
     if not _driver_installed() or find_spec("torch") is None:
         return None
-    import torch
-
-    return _cuda("cuda", None) if _available(torch)[0] else None
+    return _cuda("cuda", None) if _available(_imported_torch("a GPU's driver is installed"))[0] else None
 
 
 def _cuda(asked: str, index: int | None) -> Backend:
@@ -65,8 +64,7 @@ def _torch_with_cuda(asked: str) -> Any:
             f"--gpuperf-device={asked}: torch is not installed (pip install 'pytest-gpuperf[torch]'); "
             "without it, measure with --gpuperf-device=cpu"
         )
-    import torch
-
+    torch = _imported_torch(f"--gpuperf-device={asked}")
     available, reason = _available(torch)
     if not available:
         built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "no CUDA"
@@ -75,6 +73,27 @@ def _torch_with_cuda(asked: str) -> Any:
             "see `nvidia-smi`, or measure with --gpuperf-device=cpu"
         )
     return torch
+
+
+def _imported_torch(wanted_because: str) -> Any:
+    problem = torch_problem()
+    if problem:
+        raise DeviceUnavailableError(
+            f"{wanted_because}, and torch cannot be imported ({problem}): install it anew, or measure with "
+            "--gpuperf-device=cpu"
+        )
+    return sys.modules["torch"]
+
+
+def torch_problem() -> str:
+    """Return why the torch that is installed cannot be imported; empty where it can, and is now, or there is none."""
+    if find_spec("torch") is None:
+        return ""
+    try:
+        import_module("torch")
+    except Exception as error:  # whatever a half-installed package raises
+        return first_line(error)
+    return ""
 
 
 def _available(torch: Any) -> tuple[bool, str]:

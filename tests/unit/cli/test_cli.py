@@ -122,3 +122,39 @@ def test_looking_at_files_imports_nothing_heavy(stored: object, folder: Path) ->
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, check=True)
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+RUN = "import sys; from pytest_gpuperf.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def shell(redirections: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a shell that closes or redirects its streams."""
+    command = ["sh", "-c", f'exec "$@" {redirections}', "sh", sys.executable, "-c", RUN, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("redirections", "arguments", "code"),
+    [
+        (">&-", ["show", "main@H200"], 0),
+        ("2>&-", ["show", "main@H200"], 0),
+        (">&- 2>&-", ["show", "nothing"], 2),
+        ("2>&-", ["show", "nothing"], 2),
+        ("<&-", ["show", "main@H200"], 0),
+    ],
+)
+def test_closed_streams_are_no_reason_to_fail(
+    stored: object, folder: Path, redirections: str, arguments: list[str], code: int
+) -> None:
+    done = shell(redirections, *arguments)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("and_stderr", ["", " 2>/dev/full"])
+def test_an_answer_that_cannot_be_written_is_one_message(stored: object, folder: Path, and_stderr: str) -> None:
+    done = shell(f">/dev/full{and_stderr}", "show", "main@H200")
+    assert done.returncode == 2
+    message = "gpuperf: error: the answer could not be written (No space left on device)\n"
+    assert done.stderr == ("" if and_stderr else message)

@@ -336,3 +336,26 @@ def test_the_reference_suite_runs_in_fresh_processes() -> None:
         "spread of sort",
         "spread of hash",
     }
+
+
+@pytest.mark.parametrize("arguments", [(), ("--device=cpu",)])
+def test_a_torch_that_cannot_be_imported_matters_and_the_cpu_is_looked_at(
+    gpuperf: Callable, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(doctor, "torch_problem", lambda: "ImportError: libcudart.so.13: cannot open")
+    code, out, err = gpuperf("doctor", "--quick", "--json=-", *arguments)
+    content = json.loads(out)
+    (found,) = (finding for finding in content["findings"] if finding["about"] == "torch")
+    assert (code, err, content["machine"]["kind"], found["weight"]) == (1, "", "cpu", "matters")
+    assert "cannot be imported (ImportError: libcudart.so.13: cannot open)" in found["seen"]
+    assert found["remedy"].startswith("install it anew, or remove it")
+
+
+def test_ceilings_that_cannot_be_kept_are_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (found,) = ceiling_findings(FakeBackend(run=1))
+    assert (found.about, found.weight) == ("ceilings", "note")
+    assert found.seen.startswith("copies ")
+    assert f"they cannot be kept in {tmp_path}/file/pytest-gpuperf/ceilings" in found.seen
+    assert "XDG_CACHE_HOME" in found.remedy

@@ -71,3 +71,29 @@ def test_torch_is_not_imported_where_no_driver_is_installed(monkeypatch):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+BROKEN = (
+    ImportError("libcudart.so.13: cannot open shared object file"),
+    OSError("[WinError 126]"),
+    AttributeError("partially initialized module"),
+)
+
+
+@pytest.mark.parametrize("error", BROKEN, ids=lambda error: type(error).__name__)
+def test_a_torch_that_cannot_be_imported_is_one_clear_error(monkeypatch, error):
+    def broken(name):
+        assert name == "torch"
+        raise error
+
+    monkeypatch.setattr(backends, "find_spec", lambda _: "there")
+    monkeypatch.setattr(backends, "import_module", broken)
+    told = rf"and torch cannot be imported \({type(error).__name__}: .*\): install it anew, or .*--gpuperf-device=cpu"
+    with pytest.raises(DeviceUnavailableError, match=f"--gpuperf-device=cuda:0, {told}"):
+        backend_for("cuda:0")
+    monkeypatch.setattr(backends, "_driver_installed", lambda: True)
+    with pytest.raises(DeviceUnavailableError, match=f"a GPU's driver is installed, {told}"):
+        backend_for(None)
+    monkeypatch.setattr(backends, "_driver_installed", lambda: False)
+    assert backend_for(None).device == "cpu"
+    assert backend_for("cpu").device == "cpu"

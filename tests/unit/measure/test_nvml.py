@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
 
+from pytest_gpuperf.measure import nvml as nvml_module
 from pytest_gpuperf.measure.device_state import DeviceReading, summarise_readings
-from pytest_gpuperf.measure.nvml import Nvml
+from pytest_gpuperf.measure.nvml import Nvml, devices_seen
 
 
 class NVMLError(Exception):
@@ -112,8 +114,7 @@ def test_what_is_denied_is_unknown_and_noted_once_and_the_rest_is_read(denied):
     nvml = Nvml("one", Library(denied=[denied]))
     for _ in range(3):
         reading = nvml.read()
-    assert len(reading.notes) == 1 or reading.notes == ()
-    assert "Insufficient Permissions" in nvml.notes[0]
+    assert reading.notes == nvml.notes == ("NVML could not tell everything (NVMLError: Insufficient Permissions)",)
     assert (reading.temperature_c is None) is (denied == "temperature")
     assert (reading.power_w is None) is (denied == "power")
     assert (reading.sm_clock_ghz is None) is (denied == "clock")
@@ -144,3 +145,70 @@ def test_readings_are_summed_up_as_mean_worst_and_ever():
 
 def test_no_readings_are_an_empty_state():
     assert summarise_readings([]).temperature_c is None
+
+
+class Stuck(Library):
+    """A driver that never comes back until the test is over."""
+
+    def __init__(self, released):
+        super().__init__()
+        self._released = released
+
+    def nvmlInit(self):
+        self._released.wait()
+
+    def nvmlDeviceGetCount(self):
+        return 1
+
+
+def test_a_driver_that_is_stuck_is_given_up(monkeypatch):
+    monkeypatch.setattr(nvml_module, "LONGEST_START_S", 0.01)
+    released = threading.Event()
+    try:
+        nvml = Nvml("one", Stuck(released))
+        assert nvml.notes == (
+            "no NVML (NvmlAbsentError: nvmlInit not done after 0.01 s): temperature, power and throttling are unknown",
+        )
+        assert nvml.read() == DeviceReading(notes=nvml.notes)
+        assert devices_seen(Stuck(released)) is None
+    finally:
+        released.set()
+
+
+NONSENSE = [0xFFFFFFFF, -1, None, "61", b"", [], float("nan"), 1e300]
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE, ids=repr)
+@pytest.mark.parametrize("what", ["temperature", "power", "clock", "reasons", "processes"])
+def test_nonsense_is_unknown_and_noted(nonsense, what):
+    class Confused(Library):
+        def _told(self, asked, value):
+            return nonsense if asked == what else value
+
+    nvml = Nvml("one", Confused())
+    reading = nvml.read()
+    assert (reading.temperature_c is None) is (what == "temperature")
+    assert (reading.power_w is None) is (what == "power")
+    assert (reading.sm_clock_ghz is None) is (what == "clock")
+    assert reading.other_processes == 0
+    if what in ("temperature", "power", "clock"):
+        assert reading.notes[0].startswith("NVML could not tell everything (")
+
+
+@pytest.mark.parametrize(
+    ("told", "version"), [("580.65", "580.65"), (b"580.65", "580.65"), (b"58\xff", "58\ufffd"), (None, "")]
+)
+def test_the_drivers_version_is_text(told, version):
+    class Other(Library):
+        def nvmlSystemGetDriverVersion(self):
+            return told
+
+    assert Nvml("one", Other()).driver() == version
+
+
+def test_readings_at_the_ends_of_what_can_be_are_taken():
+    class Extreme(Library):
+        def _told(self, asked, value):
+            return {"temperature": 0, "power": 0, "clock": 0}.get(asked, value)
+
+    assert Nvml("one", Extreme()).read() == DeviceReading(sm_clock_ghz=0.0, temperature_c=0.0, power_w=0.0)
