@@ -56,10 +56,6 @@ class Ceilings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     seconds: float = 0.0
     """What measuring them took."""
 
-    def holds_for(self, other: Ceilings | None) -> bool:
-        """Whether both are of the same machine and software."""
-        return other is not None and (self.model, self.driver, self.by) == (other.model, other.driver, other.by)
-
     def best_with(self, other: Ceilings) -> Ceilings:
         """Return the higher one of each ceiling: a disturbed measurement can only be too low."""
         kinds = dict.fromkeys((*self.matmul, *other.matmul))

@@ -8,12 +8,11 @@ as in training; keeping one graph for all calls (`retain_graph`) would be refuse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pytest_gpuperf.measure.plan import Setup
 
 Mode = Literal["forward", "backward", "both"]
-MODES: tuple[Mode, ...] = get_args(Mode)
 SEED = 20
 FREED_GRAPH = "backward through the graph a second time"
 """What torch says where a graph was freed by an earlier backward pass."""

@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 
 COPY = "copy"
-ARITHMETICS = ("bf16", "fp16", "tf32", "fp32")
-"""The kinds of arithmetic that a matmul's rate is measured for."""
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "tf32": "float32", "fp32": "float32"}
+"""By the kinds of arithmetic that a matmul's rate is measured for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

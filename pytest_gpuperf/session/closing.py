@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 import pytest
@@ -34,15 +34,15 @@ from pytest_gpuperf.store.sessions import save as save_session
 MISSING_REMEDY = "Missing ones renamed or removed? 'gpuperf rename' or 'gpuperf prune' brings the baseline up to date."
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Closed:
     """What is to be told of a session that has ended."""
 
     machine: Machine
     outcomes: list[Outcome]
     accounting: Accounting
-    notes: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
+    notes: list[str]
+    errors: list[str]
     """What could not be written: the session ends in a usage error."""
 
 

@@ -18,7 +18,7 @@ from pytest_gpuperf.session.rounds import FreshRounds, timers_of, with_runs
 from pytest_gpuperf.settings import SessionSettings
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Held:
     """A test that has run, whose reports wait for the verdict."""
 

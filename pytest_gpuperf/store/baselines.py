@@ -93,11 +93,6 @@ def remove_entries(baseline: Baseline, keys: Collection[str]) -> Baseline:
     return without_unused_sessions(msgspec.structs.replace(baseline, entries=kept))
 
 
-def prune_entries(baseline: Baseline, keep: Collection[str]) -> Baseline:
-    """`baseline` with the entries of these keys only."""
-    return remove_entries(baseline, baseline.entries.keys() - set(keep))
-
-
 def rename_entry(baseline: Baseline, key: str, benchmark: BenchmarkId) -> Baseline:
     """`baseline` with the entry at `key` as that of another benchmark.
 
