@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_gpuperf.calls import BenchResult as BenchResult
     from pytest_gpuperf.compare.pairs import PairedRatio as PairedRatio
     from pytest_gpuperf.compare.scaling import ScalingFit as ScalingFit
     from pytest_gpuperf.comparison import BenchComparison as BenchComparison
-    from pytest_gpuperf.gpubench import BenchResult as BenchResult
     from pytest_gpuperf.gpubench import GpuBench as GpuBench
     from pytest_gpuperf.measure.roofline import arithmetic_intensity as arithmetic_intensity
     from pytest_gpuperf.measure.roofline import critical_batch as critical_batch
@@ -40,7 +40,7 @@ __all__ = [
 
 _HOMES = {
     "BenchComparison": "comparison",
-    "BenchResult": "gpubench",
+    "BenchResult": "calls",
     "BenchSweep": "sweep",
     "GpuBench": "gpubench",
     "PairedRatio": "compare.pairs",

@@ -12,7 +12,7 @@ from pytest_gpuperf.compare.pareto import Axis, pareto_front
 from pytest_gpuperf.stated import positive_number, shown
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.gpubench import BenchResult, Together
+    from pytest_gpuperf.calls import BenchResult, Together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

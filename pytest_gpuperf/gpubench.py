@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_gpuperf.calls import BenchmarkCall, BenchResult, Inputs, Measurer, Together, Watch
 from pytest_gpuperf.measure.errors import failures_named
 from pytest_gpuperf.passage import Passage, passage
-from pytest_gpuperf.stated import positive_number, shown
+from pytest_gpuperf.refusals import (
+    is_arguments,
+    refuse_impossible_call,
+    refuse_what_is_no_comparison,
+    refuse_what_is_no_function_of_size,
+)
+from pytest_gpuperf.stated import shown
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.checks.finding import CheckFinding
-    from pytest_gpuperf.checks.launches import KernelUse
     from pytest_gpuperf.comparison import BenchComparison
     from pytest_gpuperf.measure.passes import Mode
-    from pytest_gpuperf.measure.samples import RunRecord, Trials
     from pytest_gpuperf.sweep import BenchSweep
 
 _NOTHING = object()
@@ -24,109 +27,6 @@ _NOTHING = object()
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
-Inputs = tuple[Sequence[Any], Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkCall:
-    """One call to be measured, as the test stated it."""
-
-    fn: Callable[..., object]
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-    setup: Callable[[], Inputs] | None = None
-    reference: Callable[..., object] | None = None
-    bytes_moved: float | None = None
-    flops: float | None = None
-    name: str = ""
-    mode: Mode = "forward"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchResult:
-    """What one measurement in this process found. Times are of one call, in microseconds; the mean is the headline."""
-
-    mean_us: float
-    median_us: float
-    std_us: float
-    min_us: float
-    p5_us: float
-    p95_us: float
-    half_width_us: float
-    """Half the width of the mean's 95 % interval (Student's t, effective number of trials)."""
-    trials: int
-    runs: int
-    host_us: float | None
-    """The host's time to dispatch one call."""
-    peak_memory_bytes: int | None
-    clock_ghz: float | None
-    """SM clock, metered on the GPU before every trial."""
-    timer: str
-    cache: str
-    notes: tuple[str, ...]
-    findings: tuple[CheckFinding, ...]
-    """What the checks found: reasons to doubt the figures, each with `check`, `seen`, `why`, `remedy` and `line`."""
-    kernels: tuple[KernelUse, ...] | None
-    """The kernels, copies and memsets of one call, the longest first; None where they were not recorded."""
-    peak_reserved_bytes: int | None
-    """What the device's allocator took for one call, in whole blocks."""
-    launch_bound: bool
-    """Whether the host takes longer to dispatch a call than the device to run it."""
-    terabytes_per_second: float | None
-    """The stated bytes_moved in the mean time."""
-    teraflops_per_second: float | None
-    """The stated flops in the mean time."""
-    ceiling_share: float | None
-    """The least time that this machine's ceilings allow over the mean: 1 is the speed of light."""
-    bound: str
-    """Which ceiling that is: `memory`, `compute`, or empty where none applies."""
-    ceiling: str
-    """The ceiling in words: `4.27 TB/s copied`, `797 TFLOP/s bf16`."""
-    record: RunRecord = field(repr=False)
-    raw: Trials = field(repr=False)
-
-
-class Watch(Protocol):
-    """What follows a benchmark from before its first call."""
-
-    def reference_done(self) -> None:
-        """Note that the reference has returned."""
-
-    def first_call(self, output: object, expected: object) -> None:
-        """Take the verified call's output and the reference's."""
-
-
-class Measurer(Protocol):
-    """What measures the calls of one test."""
-
-    def check_usable(self) -> None:
-        """Raise where the device cannot be measured on any more."""
-
-    def note_failure(self, error: BaseException) -> None:
-        """Look whether the device survived a call that raised."""
-
-    def await_call(self) -> None:
-        """Wait for a call that has returned; raise what it left behind on the device."""
-
-    def watch(self, call: BenchmarkCall) -> Any:
-        """Return the `Watch` on a call that is about to be made for the first time."""
-
-    def measure(self, call: BenchmarkCall, watch: Any) -> BenchResult:
-        """Measure the call, which has been made and verified once under `watch`."""
-
-    def measure_together(self, calls: Sequence[BenchmarkCall], watches: Sequence[Any]) -> Together:
-        """Measure the calls in turn, each of which has been made and verified once under its watch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Together:
-    """What calls that were measured in turn yielded, each item in the order of the calls."""
-
-    results: tuple[BenchResult, ...]
-    log_times: tuple[dict[int, float], ...]
-    """Log of the median trial in microseconds, by the number of the round."""
-    binding: bool
-    """Whether assertions on times are held to this process's run."""
 
 
 class GpuBench:
@@ -242,7 +142,7 @@ class GpuBench:
         """
         from pytest_gpuperf.comparison import comparison_of
 
-        self._refuse_what_is_no_comparison(implementations, reference, error)
+        refuse_what_is_no_comparison(self._node_id, implementations, reference, error)
         stated = BenchmarkCall(
             fn=next(iter(implementations.values())),
             args=args,
@@ -284,7 +184,7 @@ class GpuBench:
 
         sizes = checked_sizes(sizes, fit_from)
         for what, stated in (("make", make), ("bytes_moved", bytes_moved), ("flops", flops)):
-            self._refuse_what_is_no_function_of_size(what, stated)
+            refuse_what_is_no_function_of_size(self._node_id, what, stated)
         calls = [
             replace(
                 self._made(make(size)),
@@ -308,7 +208,7 @@ class GpuBench:
     def _passages(self, calls: Sequence[BenchmarkCall]) -> list[Passage]:
         """Refuse what cannot be measured, and split the calls up; all get the same incoming gradients."""
         for call in calls:
-            self._refuse_impossible_calls(call)
+            refuse_impossible_call(self._node_id, call)
         passes = None
         if any(call.mode != "forward" for call in calls):
             from pytest_gpuperf.measure.passes import Passes
@@ -438,7 +338,7 @@ class GpuBench:
                 f"{self._node_id}: setup must return (args, kwargs), a sequence and a dict; "
                 f"it returned {type(made).__name__}"
             )
-        if not _is_arguments(made[0]):
+        if not is_arguments(made[0]):
             raise TypeError(
                 f"{self._node_id}: setup must return (args, kwargs) with args a tuple or list, such as (x,); "
                 f"it is {type(made[0]).__name__}"
@@ -463,67 +363,3 @@ class GpuBench:
             )
         self._names.add(claimed)
         return claimed
-
-    def _refuse_impossible_calls(self, call: BenchmarkCall) -> None:
-        self._refuse_what_is_no_plain_callable(call.fn)
-        self._refuse_wrong_types(call)
-        if call.setup is not None and (call.args or call.kwargs):
-            raise TypeError(f"{self._node_id}: gpubench takes either setup= or args and kwargs, not both")
-        if call.mode not in ("forward", "backward", "both"):
-            raise ValueError(f"{self._node_id}: mode must be forward, backward or both, not {call.mode!r}")
-        self._refuse_impossible("bytes_moved", call.bytes_moved)
-        self._refuse_impossible("flops", call.flops)
-
-    def _refuse_wrong_types(self, call: BenchmarkCall) -> None:
-        # Almost everything can be spread: a forgotten `(x,)` would call `fn` with the rows of a tensor.
-        if not _is_arguments(call.args):
-            raise TypeError(
-                f"{self._node_id}: args must be a tuple or list of fn's positional arguments, such as (x,), "
-                f"not {type(call.args).__name__}"
-            )
-        if not isinstance(call.kwargs, Mapping):
-            raise TypeError(f"{self._node_id}: kwargs must be a dict, not {type(call.kwargs).__name__}")
-        for what, value in (("setup", call.setup), ("reference", call.reference)):
-            if value is not None and not callable(value):
-                raise TypeError(f"{self._node_id}: {what} must be a function to call, not {type(value).__name__}")
-
-    def _refuse_what_is_no_comparison(
-        self, implementations: Mapping[str, object], reference: object, error: object
-    ) -> None:
-        if not isinstance(implementations, Mapping):
-            raise TypeError(
-                f"{self._node_id}: gpubench.compare takes a dict of functions by name, "
-                f"not {type(implementations).__name__}"
-            )
-        if len(implementations) < 2:
-            raise ValueError(f"{self._node_id}: gpubench.compare needs two implementations or more")
-        if error is not None and not callable(error):
-            raise TypeError(f"{self._node_id}: error must be a function to call, not {type(error).__name__}")
-        if error is not None and reference is None:
-            raise TypeError(f"{self._node_id}: error= measures the distance to a reference: give reference= too")
-
-    def _refuse_what_is_no_plain_callable(self, fn: object) -> None:
-        if not callable(fn):
-            raise TypeError(f"{self._node_id}: gpubench needs a function to call, not {type(fn).__name__}")
-        lazy = inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
-        if lazy:
-            raise TypeError(
-                f"{self._node_id}: calling {getattr(fn, '__name__', 'the function')} only creates a coroutine or "
-                "generator and does no work; wrap it in a function that runs it to its end"
-            )
-
-    def _refuse_what_is_no_function_of_size(self, what: str, stated: object) -> None:
-        if stated is not None and not callable(stated):
-            raise TypeError(
-                f"{self._node_id}: {what} must be a function of the size, such as lambda n: 8 * n, not {shown(stated)}"
-            )
-
-    def _refuse_impossible(self, what: str, value: float | None) -> None:
-        if value is None:
-            return
-        if positive_number(value) is None:
-            raise ValueError(f"{self._node_id}: {what} must be a positive number, not {shown(value)}")
-
-
-def _is_arguments(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

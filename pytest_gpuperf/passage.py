@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.gpubench import BenchmarkCall
+    from pytest_gpuperf.calls import BenchmarkCall
     from pytest_gpuperf.measure.passes import Passes
 
 

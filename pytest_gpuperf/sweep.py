@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_gpuperf.stated import finite_number, positive_number, shown
 
 if TYPE_CHECKING:
+    from pytest_gpuperf.calls import BenchResult
     from pytest_gpuperf.compare.scaling import ScalingFit
-    from pytest_gpuperf.gpubench import BenchResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from typing import get_args
 
 import pytest
 
+from pytest_gpuperf.calls import BenchmarkCall, BenchResult, Together
 from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.checks.inspection import Inspected
-from pytest_gpuperf.gpubench import BenchmarkCall, BenchResult, Together
 from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.backends.base import Backend, Timer
 from pytest_gpuperf.measure.batch import Target

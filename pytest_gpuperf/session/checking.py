@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from pytest_gpuperf.calls import BenchmarkCall
 from pytest_gpuperf.checks.inspection import Inspected, Inspection
 from pytest_gpuperf.checks.recording import record_kernels
 from pytest_gpuperf.checks.subject import Subject
-from pytest_gpuperf.gpubench import BenchmarkCall
 from pytest_gpuperf.measure.backends.base import Backend
 from pytest_gpuperf.measure.measurement import Measurement
 from pytest_gpuperf.settings import BenchmarkSettings

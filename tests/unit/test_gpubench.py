@@ -10,7 +10,8 @@ from typing import Any
 import numpy
 import pytest
 
-from pytest_gpuperf.gpubench import BenchmarkCall, GpuBench
+from pytest_gpuperf.calls import BenchmarkCall
+from pytest_gpuperf.gpubench import GpuBench
 
 NODE = "test_a.py::test_a"
 
