@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_gpuperf.calls import BenchmarkCall, BenchResult, Inputs, Measurer, Together, Watch
-from pytest_gpuperf.measure.errors import failures_named
+from pytest_gpuperf.naming import failures_named
 from pytest_gpuperf.passage import Passage, passage
 from pytest_gpuperf.refusals import (
     is_arguments,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 
 class MeasureError(Exception):
     """A benchmark could not be measured; the message says why and what to do."""
@@ -83,17 +80,3 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error's message with its type, for a message that quotes it."""
     text = str(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
-
-
-@contextmanager
-def failures_named(whose: str) -> Iterator[None]:
-    """Add to what the body raises whose call it was, one of several; empty: nobody's in particular.
-
-    A note of the exception (Python 3.11), so that it stays what it is.
-    """
-    try:
-        yield
-    except BaseException as error:
-        if whose and hasattr(error, "add_note"):
-            error.add_note(f"gpubench: raised by {whose}")
-        raise

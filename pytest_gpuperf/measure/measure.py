@@ -9,7 +9,7 @@ from typing import Any
 from pytest_gpuperf.measure.backends.base import Backend, Timer
 from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.device_state import summarise_readings
-from pytest_gpuperf.measure.errors import NoGpuWorkError, failures_named
+from pytest_gpuperf.measure.errors import NoGpuWorkError
 from pytest_gpuperf.measure.garbage import collection_paused
 from pytest_gpuperf.measure.hazards import hazards
 from pytest_gpuperf.measure.host_clock import check_clock_runs
@@ -20,6 +20,7 @@ from pytest_gpuperf.measure.plan import Identity, Plan
 from pytest_gpuperf.measure.sampling import Sampling
 from pytest_gpuperf.measure.summary import summarise
 from pytest_gpuperf.measure.warmup import warm_up
+from pytest_gpuperf.naming import failures_named
 
 __all__ = ["Measurement", "failures_noted", "measure", "measurement_of", "prepare"]
 

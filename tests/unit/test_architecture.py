@@ -13,7 +13,7 @@ import pytest_gpuperf
 PACKAGE = Path(pytest_gpuperf.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-STAGES = ("stated", "settings", "options", "measure", "checks", "compare", "store", "report")
+STAGES = ("stated", "naming", "settings", "options", "measure", "checks", "compare", "store", "report")
 """In the order that data flows; each may import those before it. The rooms below stand above all stages."""
 KNOW_PYTEST = {"plugin", "hookspecs", "options", "gpubench", "session"}
 COMMAND_LINE = {"cli", "commands"}
