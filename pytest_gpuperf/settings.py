@@ -19,6 +19,8 @@ CHECKS = (
     "aliasing", "mutation", "output", "constant", "precision", "gradients",
 )  # fmt: skip
 """The names of all checks."""
+LONGEST_S = 1e8
+"""Three years."""
 STRICT_FAILURES = ("regressed", "inconclusive", "new", "missing", "incomparable")
 
 Parser = Callable[[object], object]
@@ -134,8 +136,21 @@ def number(*, above: float, below: float) -> Parser:
     def parse(raw: object) -> float:
         value = _number(raw)
         if not above < value < below:
-            limit = f"above {above:g}" if math.isinf(below) else f"between {above:g} and {below:g}"
-            raise ValueError(f"must be {limit}")
+            raise ValueError(f"must be between {above:g} and {below:g}")
+        return value
+
+    return parse
+
+
+def seconds(*, or_none: bool = False) -> Parser:
+    """A parser of durations above 0, or also of 0; longer ones than `LONGEST_S` overflow what waits for them."""
+
+    def parse(raw: object) -> float:
+        value = _number(raw)
+        if value < 0 or (value == 0 and not or_none):
+            raise ValueError(f"must be a number of seconds {'from' if or_none else 'above'} 0")
+        if value > LONGEST_S:
+            raise ValueError(f"must be a number of seconds up to {LONGEST_S:.0f}")
         return value
 
     return parse
@@ -293,7 +308,7 @@ PER_BENCHMARK: dict[str, Setting] = {
         ),
         Setting(
             name="max_time",
-            parse=number(above=0, below=math.inf),
+            parse=seconds(),
             metavar="SECONDS",
             default_text="1",
             help="longest time spent on the trials of one benchmark in one run",
@@ -409,14 +424,14 @@ PER_SESSION: dict[str, Setting] = {
         ),
         Setting(
             name="confirm_time",
-            parse=number(above=-1, below=math.inf),
+            parse=seconds(or_none=True),
             metavar="SECONDS",
             default_text="120",
             help="time that may be spent on fresh runs of benchmarks that are not suspect but too noisy to tell",
         ),
         Setting(
             name="fresh_timeout",
-            parse=number(above=0, below=math.inf),
+            parse=seconds(),
             metavar="SECONDS",
             default_text="120",
             help="how long a fresh process may take to start, or for one test beyond ten times what that test took "
@@ -424,7 +439,7 @@ PER_SESSION: dict[str, Setting] = {
         ),
         Setting(
             name="hang_timeout",
-            parse=number(above=0, below=math.inf),
+            parse=seconds(),
             metavar="SECONDS",
             default_text="120",
             help="how long the device may work on what one call gave it, the call itself not counted, before the "

@@ -156,4 +156,5 @@ def _per_second(amount: float | None, mean_us: float) -> float | None:
 
 def speed(per_s: float, unit: str) -> str:
     """Say a rate in bytes or operations a second: `3.92 TB/s`, `26.2 GFLOP/s`."""
-    return f"{per_s / 1e12:.3g} T{unit}" if per_s >= 1e11 else f"{per_s / 1e9:.3g} G{unit}"
+    value, prefix = (per_s / 1e12, "T") if per_s >= 1e11 else (per_s / 1e9, "G")
+    return f"{value:.0f} {prefix}{unit}" if 100 <= value < 1e6 else f"{value:.3g} {prefix}{unit}"

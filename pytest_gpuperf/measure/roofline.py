@@ -10,7 +10,7 @@ which is twice that and holds for no ordinary matmul: of an H100 SXM in bf16, 1,
 
 from __future__ import annotations
 
-import math
+from pytest_gpuperf.stated import finite_number, positive_number, shown
 
 
 def arithmetic_intensity(flops: float, bytes_moved: float) -> float:
@@ -71,14 +71,16 @@ def least_time_us(
 
 
 def _seconds(name: str, amount: float | None, per_s: float | None) -> float:
-    if amount is None or per_s is None:
-        return 0.0
-    if not 0 <= amount < math.inf:
-        raise ValueError(f"{name} must be a number from 0, not {amount!r}")
-    return amount / _positive(f"the rate of {name}", per_s)
+    if amount is not None:
+        number = finite_number(amount)
+        if number is None or number < 0:
+            raise ValueError(f"{name} must be a number from 0, not {shown(amount)}")
+    rate = None if per_s is None else _positive(f"the rate of {name}", per_s)
+    return 0.0 if amount is None or rate is None else float(amount) / rate
 
 
 def _positive(name: str, value: float) -> float:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be a positive number, not {value!r}")
-    return value
+    number = positive_number(value)
+    if number is None:
+        raise ValueError(f"{name} must be a positive number, not {shown(value)}")
+    return number

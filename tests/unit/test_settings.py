@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy
 import pytest
 
-from pytest_gpuperf.settings import PER_BENCHMARK, share
+from pytest_gpuperf.settings import PER_BENCHMARK, PER_SESSION, share
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,27 @@ def test_who_forgets_the_percent_sign_is_told_what_to_write(raw, hint):
     with pytest.raises(ValueError, match="must be a share") as caught:
         share(raw)
     assert str(caught.value) == f"must be a share of at least 0 and below 1{hint}"
+
+
+DURATIONS = {
+    name: setting for name, setting in {**PER_BENCHMARK, **PER_SESSION}.items() if name.endswith(("_time", "_timeout"))
+}
+
+
+def test_all_durations_are_known():
+    assert set(DURATIONS) == {"max_time", "confirm_time", "fresh_timeout", "hang_timeout"}
+
+
+@pytest.mark.parametrize("name", DURATIONS)
+def test_durations_can_be_waited_for(name):
+    parse = DURATIONS[name].parse
+    assert parse("1e8") == 1e8 < threading.TIMEOUT_MAX
+    assert parse(1e-9) == 1e-9
+    for wrong in (-1e-9, "-1", 1.1e8, 1e300, "inf", "nan"):
+        with pytest.raises(ValueError, match=r"^must be a (number of seconds|finite number)"):
+            parse(wrong)
+    if name == "confirm_time":
+        assert parse(0) == 0
+    else:
+        with pytest.raises(ValueError, match="must be a number of seconds above 0"):
+            parse(0)

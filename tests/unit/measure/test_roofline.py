@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,14 +73,43 @@ def test_half_a_pair_counts_for_nothing():
     assert least_time_us(bytes_moved=4e6, bytes_per_s=4e12) == 1.0
 
 
-@pytest.mark.parametrize("wrong", [0, -1, math.inf, math.nan])
-def test_impossible_rates_are_refused(wrong):
-    with pytest.raises(ValueError, match="positive number"):
-        ridge_point(1e12, wrong)
-    with pytest.raises(ValueError, match="positive number"):
-        critical_batch(wrong, 1e12)
-    with pytest.raises(ValueError, match="positive number"):
-        least_time_us(flops=1.0, flops_per_s=wrong)
+HELPERS = {
+    "intensity, flops": lambda wrong: arithmetic_intensity(wrong, 1),
+    "intensity, bytes": lambda wrong: arithmetic_intensity(1, wrong),
+    "ridge, flops": lambda wrong: ridge_point(wrong, 1),
+    "ridge, bytes": lambda wrong: ridge_point(1, wrong),
+    "batch, flops": lambda wrong: critical_batch(wrong, 1),
+    "batch, bytes": lambda wrong: critical_batch(1, wrong),
+    "batch, weights": lambda wrong: critical_batch(1, 1, weight_bytes=wrong),
+    "decoding, query heads": lambda wrong: decode_attention_intensity(wrong, 1),
+    "decoding, key heads": lambda wrong: decode_attention_intensity(1, wrong),
+    "decoding, bytes": lambda wrong: decode_attention_intensity(1, 1, value_bytes=wrong),
+    "time, rate of flops": lambda wrong: least_time_us(flops=1, flops_per_s=wrong),
+    "time, rate of bytes": lambda wrong: least_time_us(bytes_moved=1, bytes_per_s=wrong),
+    "time, rate alone": lambda wrong: least_time_us(flops_per_s=wrong),
+}
+
+
+@pytest.mark.parametrize("wrong", [0, -1, math.inf, math.nan, "3", 1j, True, [1], 10**400], ids=range(9))
+@pytest.mark.parametrize("helper", HELPERS.values(), ids=HELPERS)
+def test_what_is_no_positive_number_is_refused(helper, wrong):
+    with pytest.raises(ValueError, match="must be a positive number, not "):
+        helper(wrong)
+
+
+@pytest.mark.parametrize("amount", ["flops", "bytes_moved"])
+def test_an_amount_may_be_zero_and_nothing_less(amount):
+    rate = {"flops": "flops_per_s", "bytes_moved": "bytes_per_s"}[amount]
+    assert least_time_us(**{amount: 0, rate: 1e12}) == 0.0
+    for wrong in (-1, math.nan, math.inf, "3", True):
+        for rates in ({}, {rate: 1e12}):
+            with pytest.raises(ValueError, match=f"{amount} must be a number from 0, not "):
+                least_time_us(**{amount: wrong}, **rates)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert arithmetic_intensity(numpy.int64(6), numpy.float32(2)) == 3.0
+    assert least_time_us(bytes_moved=numpy.int64(4_000_000), bytes_per_s=numpy.float64(4e12)) == 1.0
 
 
 def test_the_helpers_are_public():
