@@ -32,9 +32,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     kernel_tolerance: int = 0
     """So many kernels a call beyond the baseline's are allowed."""
     clock_name: str = "the card's clock"
+    """What the runs' clocks are of, as it is told: on a CPU, its pace."""
     clock_error: float = 0.0
     """Least standard error of a clock sensitivity, where more has to be allowed for than its estimate says."""
-    """What the runs' clocks are of, as it is told: on a CPU, its pace."""
     interleaved: bool = False
     """True for A/B: both sides ran in turn on one card, so that raw time counts and sessions do not."""
 

@@ -15,6 +15,8 @@ import pytest
 from pytest_gpuperf import hookspecs, options
 from pytest_gpuperf.cli import COMMANDS
 from pytest_gpuperf.commands import calibrate, calibrate_live
+from pytest_gpuperf.measure.samples import RunRecord
+from pytest_gpuperf.report.columns import COLUMN_NAMES
 from pytest_gpuperf.settings import MARKER_ONLY, PER_BENCHMARK, PER_SESSION, Setting
 from pytest_gpuperf.store import schema
 
@@ -90,6 +92,18 @@ def test_links_lead_somewhere(path: Path) -> None:
 def test_every_command_is_in_the_reference() -> None:
     text = (REFERENCE / "command.md").read_text(encoding="utf-8")
     assert [name for name, (_, summary) in COMMANDS.items() if f"| `gpuperf {name}` | {summary} |" not in text] == []
+
+
+def test_every_column_of_the_table_is_explained() -> None:
+    _, _, section = (REFERENCE / "options.md").read_text(encoding="utf-8").partition("## The columns of the table\n")
+    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    assert sorted(name for cell in cells for name in re.findall(r"`(\w+)`", cell)) == sorted(COLUMN_NAMES)
+
+
+def test_every_field_of_a_run_is_explained() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", (REFERENCE / "storage.md").read_text(encoding="utf-8"), re.MULTILINE)
+    explained = {name for cell in rows for name in re.findall(r"`(\w+)`", cell)}
+    assert set(RunRecord.__struct_fields__) == explained
 
 
 def test_every_hook_has_a_docstring() -> None:
