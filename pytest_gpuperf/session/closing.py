@@ -1,13 +1,11 @@
-"""What ends a session: more runs where they are worth it, final verdicts, what is stored, and what is told."""
+"""What ends a session: its last runs, final verdicts, what is stored, and what is told."""
 
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import pytest
 
 from pytest_gpuperf.compare.outcome import Outcome
@@ -16,15 +14,14 @@ from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.report.accounting import Accounting
 from pytest_gpuperf.report.json import session_json
 from pytest_gpuperf.report.paragraphs import verdict_paragraph
-from pytest_gpuperf.report.units import count
-from pytest_gpuperf.session.against import compare_trees, gate_before_comparing, note_on_runs, revision_gate
+from pytest_gpuperf.session.against import gate_before_comparing
 from pytest_gpuperf.session.context import Context, json_errors
 from pytest_gpuperf.session.failing import failed_report, failure_message
-from pytest_gpuperf.session.findings import Finding, Look
+from pytest_gpuperf.session.findings import Finding
+from pytest_gpuperf.session.last_runs import LastRuns
 from pytest_gpuperf.session.ledger import Ledger, Selection
-from pytest_gpuperf.session.rounds import timers_of, with_runs
 from pytest_gpuperf.session.selection import session_account, sort_unmeasured
-from pytest_gpuperf.session.storing import Storing, session_info, storable_verdicts
+from pytest_gpuperf.session.storing import Storing, session_info
 from pytest_gpuperf.session.testing import Held
 from pytest_gpuperf.store.errors import StoreError
 from pytest_gpuperf.store.files import write_text_whole
@@ -80,7 +77,7 @@ class Closing:
         for test in held:
             self._ledger.expect(test.node_id, test.findings, test.seconds)
         if not stopped:
-            self._take_last_runs()
+            self._notes += LastRuns(self._context, self._ledger).take()
         elif self._settings.against is not None:
             self._context.gate = gate_before_comparing(self._context, self._ledger.findings)
         self._tell_hazards()
@@ -94,81 +91,6 @@ class Closing:
         for outcome in outcomes:
             self._config.hook.pytest_gpuperf_benchmark_finished(config=self._config, outcome=outcome)
         return Closed(self._context.bench.machine, outcomes, missing.accounting, self._notes, self._errors)
-
-    def _take_last_runs(self) -> None:
-        if self._settings.against is not None:
-            self._compare_with_revision()
-        elif self._settings.gate:
-            self._confirm_suspects()
-            self._settle_the_rest()
-        if self._settings.stored_name is not None:
-            self._take_runs_to_store()
-
-    def _compare_with_revision(self) -> None:
-        """Measure both trees in turn; this tree's fresh runs replace the session's own, which was not in that turn."""
-        node_ids = list(dict.fromkeys(self._ledger.node_ids.values()))
-        own_seconds = {node_id: self._ledger.durations_s.get(node_id, 0.0) for node_id in node_ids}
-        both = compare_trees(self._context, node_ids, own_seconds, timers_of(self._ledger.findings.values()))
-        for key, finding in self._ledger.findings.items():
-            alone = msgspec.structs.replace(finding.outcome, runs=(), trials=())
-            fresh = msgspec.structs.replace(finding, outcome=alone)
-            self._ledger.findings[key] = with_runs(fresh, self._ledger.node_ids[key], both.new)
-        self._context.gate = revision_gate(self._context, both, self._ledger.node_ids)
-        if node_ids and (note := note_on_runs(self._settings.runs)):
-            self._notes.append(note)
-
-    def _with_look(self, *looks: Look) -> dict[str, Finding]:
-        """The findings of these looks that have had no more than the session's own run yet."""
-        return {
-            key: finding
-            for key, finding in self._ledger.findings.items()
-            if finding.look in looks and len(finding.outcome.runs) == 1 and not finding.problem
-        }
-
-    def _confirm_suspects(self) -> None:
-        urgent = [Look.SUSPECT]
-        if "inconclusive" in self._settings.failing_verdicts:
-            urgent.append(Look.UNDECIDED)
-        self._take(self._with_look(*urgent), self._settings.confirm_runs, why="confirming suspects")
-
-    def _settle_the_rest(self) -> None:
-        """Spend the stated time on benchmarks that one run cannot settle, though they are not suspect."""
-        worth = self._with_look(Look.FASTER, Look.UNDECIDED)
-        rounds, seconds = self._settings.confirm_runs, self._settings.confirm_time
-        until = time.monotonic() + seconds
-        for done in range(rounds if worth else 0):
-            if seconds <= 0 or time.monotonic() > until:
-                self._notes.append(
-                    f"{count(len(worth), 'benchmark')} that one run could not settle got {done} of {rounds} more runs "
-                    f"within --gpuperf-confirm-time={seconds:g} s."
-                )
-                return
-            self._take(worth, 1, why=f"settling what is unclear ({done + 1} of {rounds})")
-
-    def _take_runs_to_store(self) -> None:
-        """Bring every benchmark that may be stored to the baseline's number of runs."""
-        wanted = {key: finding for key, finding in self._ledger.findings.items() if self._may_be_stored(finding)}
-        lacking = [self._settings.runs - len(finding.outcome.runs) for finding in wanted.values()]
-        # All in one batch, so that a stored run has kept the company that a session's own run keeps.
-        self._take(wanted, max(lacking, default=0), why="measuring the baseline")
-
-    def _may_be_stored(self, finding: Finding) -> bool:
-        if finding.problem or finding.failed_checks:
-            return False
-        if not self._settings.gate:
-            return True
-        return finding.look is Look.FASTER or finding.outcome.decision.verdict in storable_verdicts(self._settings)
-
-    def _take(self, wanted: Mapping[str, Finding], rounds: int, *, why: str) -> None:
-        node_ids = list(dict.fromkeys(self._ledger.node_ids[key] for key in wanted))
-        if not node_ids or rounds <= 0:
-            return
-        own_seconds = {node_id: self._ledger.durations_s.get(node_id, 0.0) for node_id in node_ids}
-        timers = timers_of(self._ledger.findings.values())
-        taken = self._context.rounds.run(node_ids, rounds, why=why, timers=timers, own_seconds=own_seconds)
-        for key in wanted:
-            finding = self._ledger.findings[key]
-            self._ledger.findings[key] = with_runs(finding, self._ledger.node_ids[key], taken)
 
     def _tell_hazards(self) -> None:
         met = dict.fromkeys(hazard for finding in self._ledger.findings.values() for hazard in finding.hazards)

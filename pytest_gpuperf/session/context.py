@@ -110,8 +110,9 @@ class Context:
         given = self.settings.json
         return None if given is None else Path(self.config.invocation_params.dir) / Path(given).expanduser()
 
-    def refuse_what_cannot_be_kept(self) -> None:
-        """Raise `pytest.UsageError`, before anything is measured, where it could not be written in the end."""
+    def refuse_what_cannot_be_done(self) -> None:
+        """Raise `pytest.UsageError`, before anything is measured, where it could not be marked, or kept in the end."""
+        self.bench.tracing.refuse_what_cannot_be_marked()
         path, name = self.json_path, self.settings.stored_name
         if path is not None:
             with json_errors(path):

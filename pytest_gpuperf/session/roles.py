@@ -80,7 +80,7 @@ class RunsTests:
         context.collected = lambda: node_ids
         context.bench.stored_timer = context.gate.stored_timer
         if not hasattr(session.config, "workerinput"):
-            context.refuse_what_cannot_be_kept()
+            context.refuse_what_cannot_be_done()
         self._testing = Testing(
             context.settings,
             context.bench,
@@ -123,7 +123,7 @@ class Controls:
     def pytest_sessionstart(self) -> None:
         """Refuse a baseline that cannot be used here, where the message is seen."""
         _ = self._context.gate
-        self._context.refuse_what_cannot_be_kept()
+        self._context.refuse_what_cannot_be_done()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:

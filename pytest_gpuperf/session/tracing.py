@@ -26,6 +26,11 @@ class Tracing:
         self._folder = folder
         self._device = backend.device
 
+    def refuse_what_cannot_be_marked(self) -> None:
+        """Raise `pytest.UsageError` where ranges are asked for and no timeline would show them."""
+        if self._settings.nvtx and not self._on_gpu:
+            raise pytest.UsageError(f"--gpuperf-nvtx: there is no GPU timeline on {self._device}")
+
     def range(self, name: str) -> AbstractContextManager[None]:
         """Mark a benchmark or one of its phases."""
         return nullcontext() if self._ranges is None else self._ranges.range(name)
@@ -50,8 +55,6 @@ class Tracing:
     def _ranges(self) -> NvtxRanges | None:
         if not self._settings.nvtx:
             return None
-        if not self._on_gpu:
-            raise pytest.UsageError(f"--gpuperf-nvtx: there is no GPU timeline on {self._device}")
         import torch
 
         return NvtxRanges(torch)
