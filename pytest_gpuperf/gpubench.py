@@ -12,6 +12,7 @@ from pytest_gpuperf.passage import Passage, passage
 from pytest_gpuperf.refusals import (
     is_arguments,
     refuse_impossible_call,
+    refuse_impossible_tolerances,
     refuse_what_is_no_comparison,
     refuse_what_is_no_function_of_size,
 )
@@ -107,6 +108,7 @@ class GpuBench:
             name=self._claimed(name),
             mode=mode,
         )
+        refuse_impossible_tolerances(self._node_id, rtol, atol, has_reference=reference is not None)
         (one,) = self._passages([call])
         watch = self._watch(one)
         output = self._verified(one, self._expected(one, watch), watch, rtol, atol)
@@ -143,6 +145,7 @@ class GpuBench:
         from pytest_gpuperf.comparison import comparison_of
 
         refuse_what_is_no_comparison(self._node_id, implementations, reference, error)
+        refuse_impossible_tolerances(self._node_id, rtol, atol, has_reference=True)
         stated = BenchmarkCall(
             fn=next(iter(implementations.values())),
             args=args,
@@ -183,6 +186,7 @@ class GpuBench:
         from pytest_gpuperf.sweep import BenchSweep, checked_sizes, name_of, sweep_of
 
         sizes = checked_sizes(sizes, fit_from)
+        refuse_impossible_tolerances(self._node_id, rtol, atol, has_reference=reference is not None)
         for what, stated in (("make", make), ("bytes_moved", bytes_moved), ("flops", flops)):
             refuse_what_is_no_function_of_size(self._node_id, what, stated)
         calls = [

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_gpuperf.stated import positive_number, shown
+from pytest_gpuperf.stated import finite_number, positive_number, shown
 
 if TYPE_CHECKING:
     from pytest_gpuperf.calls import BenchmarkCall
@@ -38,6 +38,20 @@ def refuse_what_is_no_comparison(
         raise TypeError(f"{where}: error must be a function to call, not {type(error).__name__}")
     if error is not None and reference is None:
         raise TypeError(f"{where}: error= measures the distance to a reference: give reference= too")
+
+
+def refuse_impossible_tolerances(where: str, rtol: object, atol: object, *, has_reference: bool) -> None:
+    """Raise where an output would be compared by tolerances that it cannot miss, by one of two, or not at all."""
+    if rtol is None and atol is None:
+        return
+    if not has_reference:
+        raise TypeError(f"{where}: rtol and atol are for the comparison with a reference: give reference= too")
+    if rtol is None or atol is None:
+        raise ValueError(f"{where}: rtol and atol go together: give both, or neither for the dtype's own tolerances")
+    for what, value in (("rtol", rtol), ("atol", atol)):
+        number = finite_number(value)
+        if number is None or number < 0:
+            raise ValueError(f"{where}: {what} must be a number from 0, not {shown(value)}")
 
 
 def refuse_what_is_no_function_of_size(where: str, what: str, stated: object) -> None:

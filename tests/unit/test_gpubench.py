@@ -237,6 +237,33 @@ def test_numbers_of_any_kind_can_be_stated(measuring: GpuBench, recorder: Record
     assert recorder.calls[0].bytes_moved == recorder.calls[0].flops == 8
 
 
+ENTRANCES: dict[str, Callable[..., object]] = {
+    "run": lambda bench, **tolerances: bench.run(int, reference=int, **tolerances),
+    "compare": lambda bench, **tolerances: bench.compare({"a": int, "b": int}, **tolerances),
+    "sweep": lambda bench, **tolerances: bench.sweep(lambda _: int, [1, 2], reference=int, **tolerances),
+}
+
+
+@pytest.mark.parametrize("wrong", [-1, -1e-9, float("nan"), float("inf"), "1", True, [1]], ids=str)
+@pytest.mark.parametrize("entrance", ENTRANCES.values(), ids=ENTRANCES)
+def test_impossible_tolerances(plain: GpuBench, entrance: Callable[..., object], wrong: object) -> None:
+    with pytest.raises(ValueError, match=f"{NODE}: rtol must be a number from 0, not "):
+        entrance(plain, rtol=wrong, atol=0)
+    with pytest.raises(ValueError, match=f"{NODE}: rtol and atol go together"):
+        GpuBench(NODE, lambda: "cpu").run(int, reference=int, atol=wrong)
+    with pytest.raises(ValueError, match=f"{NODE}: atol must be a number from 0, not "):
+        entrance(GpuBench(NODE, lambda: "cpu"), rtol=0, atol=wrong)
+    entrance(GpuBench(NODE, lambda: "cpu"), rtol=0, atol=numpy.float32(0.1))
+
+
+@pytest.mark.parametrize("tolerances", [{"rtol": 0.1, "atol": 0.1}, {"rtol": 0.1}, {"atol": 0}])
+def test_tolerances_without_a_reference_would_tolerate_nothing(plain: GpuBench, tolerances: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"{NODE}: rtol and atol are for the comparison with a reference: give ref"):
+        plain.run(int, **tolerances)
+    with pytest.raises(TypeError, match="give reference= too"):
+        plain.sweep(lambda _: int, [1, 2], **tolerances)
+
+
 needs_notes = pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes before Python 3.11")
 
 
