@@ -1,6 +1,6 @@
 """How far do runs of one kernel differ, and how far are they from the truth, by the ways that people time kernels?
 
-    python benchmarks/precision.py [--processes 20] [--minutes 3.3] [--budget-ms 40] [--device cuda]
+    python benchmarks/precision.py [--processes 20] [--minutes 5.2] [--budget-ms 40] [--device cuda]
         [--out benchmarks/results/precision_h200.json] [--table benchmarks/results/precision_h200.txt]
     python benchmarks/precision.py --from benchmarks/results/precision_h200.json
 
@@ -404,7 +404,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=20)
     parser.add_argument("--reference-processes", type=int, default=3, help="those that use the profiler (default: 3)")
-    parser.add_argument("--minutes", type=float, default=3.3, help="start no process that would end later")
+    parser.add_argument("--minutes", type=float, default=5.2, help="start no process that would end later (default: 5.2)")
     parser.add_argument("--budget-ms", type=float, default=40.0, help="of each timing (default: 40)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")
