@@ -91,6 +91,8 @@ class _Acceptance:
     def _reason_to_leave(self, outcome: Outcome, old: Baseline | None) -> str | None:
         if outcome.hazards:
             return f"measured while {' and '.join(outcome.hazards)}"
+        if any(check.is_limit for check in outcome.checks):
+            return "did not keep to its limits"
         if not self.extend:
             return _TOO_FEW if len(outcome.runs) < _LEAST_RUNS else None
         stored = None if old is None else old.entries.get(outcome.benchmark.key)

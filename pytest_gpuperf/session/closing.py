@@ -93,7 +93,8 @@ class Closing:
         return Closed(self._context.bench.machine, outcomes, missing.accounting, self._notes, self._errors)
 
     def _tell_hazards(self) -> None:
-        met = dict.fromkeys(hazard for finding in self._ledger.findings.values() for hazard in finding.hazards)
+        outcomes = [finding.outcome for finding in self._ledger.findings.values()]
+        met = dict.fromkeys(hazard for outcome in outcomes for hazard in outcome.hazards)
         if met:
             self._notes.append(
                 f"Measured while {' and '.join(met)}. Verdicts on such times are doubtful; they are stored with "

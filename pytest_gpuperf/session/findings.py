@@ -37,7 +37,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     settings: BenchmarkSettings
-    hazards: tuple[str, ...] = ()
     look: Look = Look.SETTLED
     against: str = ""
     """The revision that the benchmark is compared with, in place of a stored baseline."""

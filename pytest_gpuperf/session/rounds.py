@@ -17,6 +17,7 @@ from pytest_gpuperf.compare.fresh import FreshRun, Limits, MeasuredEvent, Progre
 from pytest_gpuperf.compare.identity import difference
 from pytest_gpuperf.compare.launchers import ForkLauncher, ForkUnavailableError, FreshCommand, InterpreterLauncher
 from pytest_gpuperf.measure.plan import timer_kind
+from pytest_gpuperf.report.units import count
 from pytest_gpuperf.session.findings import Finding
 from pytest_gpuperf.settings import SessionSettings
 
@@ -265,7 +266,8 @@ class ProgressLine:
         # The workers of pytest-xdist have a reporter that writes nowhere.
         silent = hasattr(config, "workerinput") or config.getoption("verbose", 0) < 0
         self._reporter = None if silent else reporter
-        self._what = f"gpuperf: {why}: {_counted(tests, 'test')} in {_counted(rounds, 'fresh process', 'es')}"
+        processes = count(rounds, "fresh process", "fresh processes")
+        self._what = f"gpuperf: {why}: {count(tests, 'test')} in {processes}"
         self._tests = tests
         self._rewritten = self._reporter is not None and self._reporter.isatty
         if self._reporter is not None:
@@ -283,7 +285,3 @@ class ProgressLine:
         if self._reporter is not None and self._rewritten:
             self._reporter.rewrite(f"{self._what}, done", erase=True)
             self._reporter.line("")
-
-
-def _counted(number: int, what: str, plural: str = "s") -> str:
-    return f"{number} {what}{'' if number == 1 else plural}"

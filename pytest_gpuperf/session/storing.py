@@ -75,8 +75,8 @@ class Storing:
             return "did not pass in every fresh process"
         if finding.failed_checks:
             return "did not pass its checks"
-        if finding.hazards and not self._settings.force:
-            return f"measured while {' and '.join(finding.hazards)}; --gpuperf-force stores it all the same"
+        if finding.outcome.hazards and not self._settings.force:
+            return f"measured while {' and '.join(finding.outcome.hazards)}; --gpuperf-force stores it all the same"
         verdict = finding.outcome.decision.verdict
         if self._settings.extend_baseline is not None:
             entry = self._context.gate.entry(finding.outcome.benchmark)

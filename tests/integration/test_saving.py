@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gpuperf.cli import main
 from pytest_gpuperf.store.codec import decode_session
 
 OTHER = "test_suite.py::test_other"
@@ -128,7 +129,9 @@ def mend():
 
 
 @pytest.mark.parametrize("hazard", HAZARDS)
-def test_what_was_measured_under_a_hazard_is_not_stored(new_suite, told, hazard: str, monkeypatch) -> None:
+def test_what_was_measured_under_a_hazard_is_not_stored(
+    new_suite, told, hazard: str, monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)
     start = "def test_other(gpubench, work):\n"
     new_suite.replace("test_suite.py", start, f"{start}    import os, sys\n    {HAZARDS[hazard]}\n")
@@ -143,6 +146,8 @@ def test_what_was_measured_under_a_hazard_is_not_stored(new_suite, told, hazard:
     gated = told(new_suite.gate(OTHER))
     assert gated.count("Measured while ") == 1
     assert "Verdicts on such times are doubtful" in gated
+    assert main(["accept", "latest", "--extend", f"--storage={new_suite.storage}"]) == 2
+    assert "measured while " in capsys.readouterr().err
     new_suite.replace("test_suite.py", f"    {HAZARDS[hazard]}\n", "")
     assert "Measured while " not in told(new_suite.gate(OTHER))
 

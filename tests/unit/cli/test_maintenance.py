@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.measure.machine import Machine
 from pytest_gpuperf.measure.plan import BenchmarkId
 from pytest_gpuperf.store import baselines, sessions
@@ -15,6 +16,7 @@ from pytest_gpuperf.store.schema import Baseline, Entry, SessionInfo
 from pytest_gpuperf.store.storage import Storage
 
 KEY = "NVIDIA-H200"
+BEYOND = CheckFinding(check="max_kernels", seen="5 kernels", why="3 are allowed", remedy="fuse", is_limit=True)
 SLOW, STEADY, GONE, ADDED = (
     "perf/test_gelu.py::test_gelu[triton]",
     "perf/test_gelu.py::test_gelu[torch]",
@@ -70,16 +72,26 @@ class TestAccept:
         assert "the baseline has this session's runs already" in err
         assert _load(stored) == before
 
-    def test_what_was_measured_under_a_debugger_is_not_stored(self, gpuperf: Callable, stored: Storage) -> None:
+    @pytest.mark.parametrize(
+        ("spoiled", "reason"),
+        [
+            ({"hazards": ("a debugger is attached",)}, "measured while a debugger is attached"),
+            ({"checks": (BEYOND,)}, "did not keep to its limits"),
+        ],
+        ids=["debugger", "limit"],
+    )
+    def test_what_a_session_would_not_store_is_not_accepted(
+        self, gpuperf: Callable, stored: Storage, spoiled: dict, reason: str
+    ) -> None:
         (name,) = sessions.names(stored, KEY)
         record = sessions.load(stored, KEY, name)
         assert record is not None
-        outcomes = [msgspec.structs.replace(o, hazards=("a debugger is attached",)) for o in record.outcomes]
-        info = msgspec.structs.replace(record.info, id="debugged", started="2026-12-02T00:00:00Z")
+        outcomes = [msgspec.structs.replace(o, **spoiled) for o in record.outcomes]
+        info = msgspec.structs.replace(record.info, id="spoiled", started="2026-12-02T00:00:00Z")
         sessions.save(stored, KEY, msgspec.structs.replace(record, info=info, outcomes=tuple(outcomes)))
         code, _, err = gpuperf("accept", "latest")
         assert code == 2
-        assert "measured while a debugger is attached" in err
+        assert reason in err
 
     def test_another_name(self, gpuperf: Callable, stored: Storage) -> None:
         assert gpuperf("accept", "ef34ab", "--baseline", "release").code == 0

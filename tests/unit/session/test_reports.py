@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_gpuperf.session.failing import apply_findings, failed_report, failure_message, restore_message
-from pytest_gpuperf.session.findings import ATTRIBUTE, attach, detach
+from pytest_gpuperf.session.findings import ATTRIBUTE, Look, attach, detach
 from pytest_gpuperf.session.ledger import Ledger
 
 
@@ -17,7 +17,7 @@ def fails(outcome) -> bool:
 
 def test_findings_travel_on_a_report(make_finding, make_report) -> None:
     report = make_report()
-    findings = (make_finding(), make_finding(name="b", problem="it died", hazards=("a tracer",)))
+    findings = (make_finding(), make_finding(name="b", problem="it died", look=Look.SUSPECT))
     attach(report, findings)
     # pytest-xdist carries plain values only.
     assert isinstance(getattr(report, ATTRIBUTE), str)
