@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import textwrap
@@ -15,6 +16,8 @@ from pytest_gpuperf.report import units
 
 WIDTH = 100
 _INDENT = 4
+_APART = 0.05
+"""How far (in logarithms) means may lie from the values that are compared before that is worth a word."""
 _MISSING_REMEDY = (
     "Was it renamed or removed? 'gpuperf rename' gives the stored entry the new id, 'gpuperf prune' removes it."
 )
@@ -99,7 +102,19 @@ def _means(decision: Decision) -> str:
     if decision.baseline_mean_us is None:
         return f"The mean is {now}."
     before = units.count(decision.baseline_runs, "baseline run")
-    return f"The mean went from {units.time(decision.baseline_mean_us)} ({before}) to {now}."
+    means = f"The mean went from {units.time(decision.baseline_mean_us)} ({before}) to {now}."
+    if not _means_mislead(decision):
+        return means
+    return f"{means} Single slow calls carry these means away; compared is the middle half of each run's calls."
+
+
+def _means_mislead(decision: Decision) -> bool:
+    """Whether the means, which hold every hiccup, tell of another change than the values that are compared."""
+    before, now, ratio = decision.baseline_mean_us, decision.new_mean_us, decision.raw_ratio or decision.ratio
+    if not (before and now and ratio and decision.ratio_low and decision.ratio_high):
+        return False
+    change, half_width = math.log(ratio), math.log(decision.ratio_high / decision.ratio_low) / 2
+    return abs(math.log(now / before) - change) > max(_APART, half_width, abs(change) / 2)
 
 
 def _how_sure(decision: Decision, policy: Policy) -> str:

@@ -33,6 +33,31 @@ To repeat: pytest --gpuperf 'tests/test_gelu.py::test_gelu[triton-67108864-bfloa
     assert verdict_paragraph(regressed, repeat_command=repeat_command(regressed.benchmark.node_id)) == expected
 
 
+CARRIED_AWAY = "Single slow calls carry these means away"
+
+
+@pytest.mark.parametrize("new_mean_us", [20.0, 66.0, 98.0, 150.0, 160.0, 170.0, 300.0])
+def test_means_that_tell_another_story_are_not_left_alone(regressed: Outcome, new_mean_us: float) -> None:
+    """A reader of "slower by 97 %" and "the mean went from 610 us to 205 us" would trust neither."""
+    twice = _decided(
+        regressed, ratio=1.97, ratio_low=1.87, ratio_high=2.07, raw_ratio=1.99, baseline_mean_us=80.0,
+        new_mean_us=new_mean_us,
+    )  # fmt: skip
+    assert (CARRIED_AWAY in verdict_paragraph(twice).replace("\n", " ")) == (new_mean_us not in (150.0, 160.0, 170.0))
+
+
+@pytest.mark.parametrize("verdict", ["unchanged", "inconclusive"])
+@pytest.mark.parametrize(("new_mean_us", "apart"), [(75.0, False), (76.5, False), (60.0, True), (120.0, True)])
+def test_means_of_the_same_speed_are_explained_where_they_differ(
+    regressed: Outcome, verdict: str, new_mean_us: float, apart: bool
+) -> None:
+    same = _decided(
+        regressed, verdict=verdict, ratio=1.001, ratio_low=0.99, ratio_high=1.012, raw_ratio=1.0, baseline_mean_us=75.2,
+        new_mean_us=new_mean_us,
+    )  # fmt: skip
+    assert (CARRIED_AWAY in verdict_paragraph(same).replace("\n", " ")) == apart
+
+
 def test_nothing_else_changed_is_said(regressed: Outcome) -> None:
     text = verdict_paragraph(_decided(regressed, findings=()))
     assert text.endswith("\nNothing else that is recorded has changed.")
