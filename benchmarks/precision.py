@@ -404,7 +404,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=20)
     parser.add_argument("--reference-processes", type=int, default=3, help="those that use the profiler (default: 3)")
-    parser.add_argument("--minutes", type=float, default=5.2, help="no process begins that may end later (default: 5.2)")
+    parser.add_argument("--minutes", type=float, default=5.2, help="begin no process that may end later (5.2)")
     parser.add_argument("--budget-ms", type=float, default=40.0, help="of each timing (default: 40)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")
