@@ -23,7 +23,10 @@ def stopping(least_timed_us=0.0, **settings):
     return Stopping(BenchmarkSettings(**settings), least_timed_us)
 
 
-@pytest.mark.parametrize(("time_us", "least"), [(500.0, LEAST_TRIALS), (50.0, LEAST_SHORT_TRIALS)])
+@pytest.mark.parametrize(
+    ("time_us", "least"),
+    [(500.0, LEAST_TRIALS), (100.0, LEAST_TRIALS), (99.9, LEAST_SHORT_TRIALS), (50.0, LEAST_SHORT_TRIALS)],
+)
 def test_steady_trials_stop_at_the_least_number(time_us, least):
     rule = stopping()
     assert rule.wanted([time_us] * (least - 1), [], 0.0) == 1
@@ -57,6 +60,14 @@ def test_a_fixed_number_is_exact():
     assert rule.wanted([], [], 0.0) == 7
     assert rule.wanted([5.0] * 6, [], 1e12) == 1
     assert rule.wanted([5.0] * 7, [], 0.0) == 0
+    assert rule.wanted([5.0] * 8, [], 0.0) == 0
+
+
+@pytest.mark.parametrize("least_timed_us", [0.0, 1e12])
+@pytest.mark.parametrize("count", [MOST_TRIALS - 1, MOST_TRIALS - 10, MOST_TRIALS - 100])
+def test_no_more_are_wanted_than_there_are_to_be(count, least_timed_us):
+    rule = stopping(max_time=1e8, least_timed_us=least_timed_us)
+    assert 0 < rule.wanted(noisy(count, sd_share=3.0), [], 0.0) <= MOST_TRIALS - count
 
 
 def test_a_run_lasts_long_enough_to_see_several_clocks():

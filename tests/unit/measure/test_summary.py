@@ -171,3 +171,12 @@ def test_the_value_scales_with_the_times(times: list[float], factor: float) -> N
 def test_quantiles_are_numpys(share: float) -> None:
     values = sorted([3.0, 1.0, 4.0, 1.5, 9.0])
     assert summary.quantile(values, share) == pytest.approx(np.quantile(values, share))
+
+
+@pytest.mark.parametrize(("unknown", "used", "metered"), [(0, 6, True), (2, 4, True), (3, 6, False), (5, 6, False)])
+def test_the_clock_counts_where_more_trials_have_one_than_not(unknown: int, used: int, metered: bool) -> None:
+    clocks = (0.0,) * unknown + (1.5,) * (6 - unknown)
+    record = summarise(trials([10.0] * 6, clocks_ghz=clocks))
+    assert record.trials == used
+    assert record.clock_ghz == (pytest.approx(1.5) if metered else None)
+    assert bool(record.notes) is (used < 6)
