@@ -73,7 +73,7 @@ def summarise(
         peak_memory_bytes=peak_memory_bytes,
         kernels=kernels,
         device=DeviceState() if device is None else device,
-        notes=(*notes, f"{left_out} trials without a positive, finite {lacked} were left out") if left_out else notes,
+        notes=(*notes, f"trials left out, as they lack a positive, finite {lacked}: {left_out}") if left_out else notes,
     )
 
 

@@ -287,3 +287,29 @@ def rig(monkeypatch):
     for module in (device_wall, eager, kernel):
         monkeypatch.setattr(module, "time", clock)
     return made
+
+
+class Cycles:
+    """Counts objects that refer to themselves, which only garbage collection frees."""
+
+    def __init__(self):
+        self.alive = self.most = 0
+
+    def leave_one(self):
+        node = _Node(self)
+        node.me = node
+
+
+class _Node:
+    def __init__(self, counted):
+        self._counted = counted
+        counted.alive += 1
+        counted.most = max(counted.most, counted.alive)
+
+    def __del__(self):
+        self._counted.alive -= 1
+
+
+@pytest.fixture
+def cycles():
+    return Cycles()

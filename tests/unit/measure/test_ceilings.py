@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from pytest_gpuperf.measure.backends.cpu import CpuBackend, available_bytes, cache_bytes
-from pytest_gpuperf.measure.backends.fake import FakeBackend
+from pytest_gpuperf.measure.backends.fake import FakeBackend, FakeTimer
 from pytest_gpuperf.measure.ceilings import Ceiling, Ceilings, measure_ceilings
 from pytest_gpuperf.measure.probes import (
     COPY,
@@ -16,6 +16,8 @@ from pytest_gpuperf.measure.probes import (
     torch_threads,
 )
 
+batch = FakeTimer.batch
+
 
 def test_scripted_ceilings_are_found_again():
     backend = FakeBackend(run=1, between_run_sd=0.0, copy_bytes_per_s=3e12, flops_per_s={"bf16": 6e14})
@@ -24,7 +26,23 @@ def test_scripted_ceilings_are_found_again():
     assert found.matmul.keys() == {"bf16"}
     assert found.matmul["bf16"].per_s == pytest.approx(6e14, rel=0.02)
     assert (found.model, found.cache_bytes, backend.probings) == ("Fake GPU", 60_000_000, 1)
-    assert found.seconds > 0
+    assert found.seconds == pytest.approx(backend.now_us() / 1e6) != 0
+
+
+def test_a_ceiling_tells_how_far_its_two_best_batches_were_apart():
+    backend = FakeBackend(run=1, between_run_sd=0.0, trial_sd=0.0, flops_per_s={}, clock_ghz=lambda batch: 1.02**batch)
+    assert measure_ceilings(backend).bandwidth.spread == pytest.approx(0.02)
+
+
+def test_a_slow_probe_is_looked_at_twice_and_no_more(monkeypatch):
+    batches = []
+    monkeypatch.setattr(
+        FakeTimer, "batch", lambda self, target, trials: batches.append(1) or batch(self, target, trials)
+    )
+    backend = FakeBackend(run=1, copy_bytes_per_s=1e9, flops_per_s={})
+    assert measure_ceilings(backend).bandwidth.per_s == pytest.approx(1e9, rel=0.05)
+    in_warm_up = 1  # which a single batch outlasts
+    assert len(batches) == in_warm_up + 2
 
 
 def test_the_clock_of_the_best_batch_is_kept():

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from statistics import fmean, median
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_gpuperf.measure.backends.cpu import CpuBackend
 from pytest_gpuperf.measure.backends.fake import FakeBackend, FakeDeviceError, FakeTimer
 from pytest_gpuperf.measure.errors import NoGpuWorkError, StickyDeviceError
-from pytest_gpuperf.measure.interleaved import LEAST_ROUNDS, measure_interleaved
+from pytest_gpuperf.measure.interleaved import LEAST_ROUNDS, _Rounds, measure_interleaved
 from pytest_gpuperf.measure.sampling import MOST_RETRIES, UNSTABLE_NOTE
 
 
@@ -201,3 +203,27 @@ def test_on_the_cpu(plan):
     found = measure_interleaved(contenders, CpuBackend())
     assert all(len(rounds) >= 1 for rounds in found.log_times)
     assert all(median(one.trials.times_us) > 0 for one in found.measurements)
+
+
+def test_calls_that_leave_cycles_do_not_pile_them_up(still, plan, cycles):
+    def call():
+        cycles.leave_one()
+        still.clock.advance_us(50.0)
+
+    measure_interleaved([(call, plan(trials=1000)), (call, plan(trials=1000))], still)
+    assert cycles.most < 200
+
+
+@pytest.mark.parametrize("noisy", [(), (1,), (2,), (1, 2)])
+def test_every_ratio_has_to_be_precise(still, plan, noisy):
+    def lane(number):
+        steps = [0.2 * (-1) ** n if number in noisy else 0.0 for n in range(LEAST_ROUNDS)]
+        return SimpleNamespace(
+            plan=plan(min_effect=0.01),
+            batches=dict.fromkeys(range(LEAST_ROUNDS)),
+            log_times=lambda: {n: 3.0 + step for n, step in enumerate(steps)},
+        )
+
+    rounds = _Rounds([lane(number) for number in range(3)], still, random.Random(0))
+    assert rounds._ratios_want_more(0.0) is bool(noisy)
+    assert not rounds._ratios_want_more(1e6), "out of time"

@@ -69,6 +69,11 @@ def test_a_callable_without_gpu_work_is_an_error_and_never_a_figure(fake, plan):
         measure(lambda: fake.clock.advance_host_us(100.0), plan(), fake)
 
 
+def test_where_it_cannot_be_told_whether_there_is_work_the_call_is_measured(fake, plan, monkeypatch):
+    monkeypatch.setattr(FakeBackend, "work_recorded", lambda *_: None)
+    assert measure(lambda: fake.clock.advance_us(5.0), plan(), fake).record.mean_us == pytest.approx(5.0, rel=0.05)
+
+
 def test_a_launch_bound_call_is_called_so(fake, plan):
     def call():
         fake.clock.advance_us(160.0)
@@ -133,24 +138,22 @@ def test_garbage_collection_stays_out_of_the_calls_and_its_state_is_restored(fak
         gc.enable()
 
 
-def test_calls_that_leave_cycles_do_not_pile_them_up(fake, plan):
-    alive = [0, 0]
-
-    class Node:
-        def __init__(self):
-            self.me = self
-            alive[0] += 1
-            alive[1] = max(alive)
-
-        def __del__(self):
-            alive[0] -= 1
-
+def test_calls_that_leave_cycles_do_not_pile_them_up(fake, plan, cycles):
     def call():
-        Node()
+        cycles.leave_one()
         fake.clock.advance_us(5.0)
 
     measure(call, plan(trials=1000), fake)
-    assert alive[1] < 200
+    assert cycles.most < 200
+
+
+def test_nor_do_those_of_a_long_warm_up(fake, plan, cycles):
+    def call():
+        cycles.leave_one()
+        fake.clock.advance_us(5.0)
+
+    measure(call, plan(trials=2, warmup=1000), fake)
+    assert cycles.most < 200
 
 
 def test_hazards_are_on_the_result_and_among_its_notes(fake, plan, monkeypatch):

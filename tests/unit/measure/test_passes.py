@@ -80,6 +80,12 @@ def test_a_loss_gets_one(passes):
     x = leaf(5)
     _, (gradient,) = passes.both(lambda x: (x * x).sum())(x)
     torch.testing.assert_close(gradient, 2 * x.detach())
+    assert incoming_of(passes) == 1
+
+
+def test_a_row_of_one_element_is_no_loss(passes):
+    passes.both(torch.sin)(leaf(1))
+    assert incoming_of(passes) != 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.complex64])
@@ -103,6 +109,7 @@ def test_several_outputs_are_all_differentiated(passes):
     x = leaf(4)
     _, (gradient,) = passes.both(lambda x: (x * 2, [x * 3], "text", x.detach()))(x)
     first, second = passes._incoming.values()
+    assert not torch.equal(first, second), "what one output hides would be hidden in the other, too"
     torch.testing.assert_close(gradient, 2 * first + 3 * second)
 
 

@@ -56,6 +56,23 @@ def test_compute_bound_where_arithmetic_takes_longer_than_traffic():
     assert found.teraflops_per_second == pytest.approx(400)
 
 
+def test_memory_bound_where_traffic_takes_longer_than_arithmetic():
+    found = assess(run(200.0), identity(bytes_moved=4e8, flops=4e10), CEILINGS)
+    assert (found.bound, found.ceiling) == ("memory", "4 TB/s copied")
+    assert found.share == pytest.approx(0.5)
+    assert found.teraflops_per_second == pytest.approx(200)
+
+
+@pytest.mark.parametrize(
+    ("half_width_us", "accused"), [(0.0, True), (10.0, True), (70.0, False)], ids=["sure", "nearly sure", "unsure"]
+)
+@pytest.mark.parametrize(
+    "stated", [{"bytes_moved": 1e9 + CACHE_BYTES}, {"flops": 2.2e11}], ids=["by memory", "by arithmetic"]
+)
+def test_a_mean_that_is_hardly_known_accuses_nobody(half_width_us, accused, stated):
+    assert bool(assess(run(170.0, half_width_us), identity(**stated), CEILINGS).impossible) is accused
+
+
 def test_the_share_has_the_means_interval():
     found = assess(run(100.0, half_width_us=10.0), identity(bytes_moved=2e8), CEILINGS)
     assert (found.share_low, found.share_high) == (pytest.approx(50 / 110), pytest.approx(50 / 90))
@@ -116,7 +133,15 @@ def test_an_uncertain_ceiling_accuses_later_but_not_never(spread, mean_us, accus
 
 @pytest.mark.parametrize(
     ("tflops", "clock_ghz", "accused"),
-    [(860, 1.6, False), (900, 1.6, True), (900, 1.95, False), (1000, None, False), (1050, None, True)],
+    [
+        (860, 1.6, False),
+        (900, 1.6, True),
+        (900, 1.95, False),
+        (860, 1.2, False),
+        (900, 1.2, True),
+        (1000, None, False),
+        (1050, None, True),
+    ],
 )
 def test_arithmetic_goes_with_the_clock(tflops, clock_ghz, accused):
     found = assess(run(100.0, clock_ghz=clock_ghz), identity(flops=tflops * 1e8), CEILINGS)

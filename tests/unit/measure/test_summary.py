@@ -66,6 +66,11 @@ def test_a_coarse_timers_tick_is_found() -> None:
     assert summarise(trials([4.096, 4.128, 4.16, 4.128, 4.192])).resolution_us == pytest.approx(0.032)
 
 
+def test_rounding_of_a_number_is_no_tick() -> None:
+    times = [4.096, 4.128, 4.128 * (1 + 1e-9), 4.16, 4.16 * (1 - 1e-10)]
+    assert summarise(trials(times)).resolution_us == pytest.approx(0.032)
+
+
 def test_a_fine_timers_tick_is_none() -> None:
     assert summarise(trials([4.096, 4.0963, 4.0966])).resolution_us == 0.0
 
@@ -97,7 +102,7 @@ def test_a_few_trials_without_a_clock_are_left_out() -> None:
     times, clocks = [100.0] * 9 + [300.0], [1.5] * 9 + [math.nan]
     record = summarise(trials(times, clocks_ghz=tuple(clocks)))
     assert (record.trials, record.mean_us, record.clock_ghz) == (9, 100.0, pytest.approx(1.5))
-    assert record.notes == ("1 trials without a positive, finite time and clock were left out",)
+    assert record.notes == ("trials left out, as they lack a positive, finite time and clock: 1",)
 
 
 def test_a_misread_clock_does_not_move_its_batch() -> None:
@@ -125,7 +130,7 @@ def test_a_broken_clock_is_no_clock(clock: float) -> None:
 def test_bad_times_are_left_out_and_noted(bad: float) -> None:
     record = summarise(trials([5.0, bad, 7.0]), notes=("launch-bound",))
     assert record.trials == 2
-    assert record.notes == ("launch-bound", "1 trials without a positive, finite time were left out")
+    assert record.notes == ("launch-bound", "trials left out, as they lack a positive, finite time: 1")
 
 
 def test_nothing_to_summarise_is_an_error() -> None:
