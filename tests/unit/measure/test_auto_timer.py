@@ -6,7 +6,7 @@ from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.rotation import NotRotatableError
 from pytest_gpuperf.measure.timers import graph as graph_module
 from pytest_gpuperf.measure.timers.auto import LAUNCH_BOUND_US, SHORT_US, AutoTimer
-from pytest_gpuperf.measure.timers.pilot import pilot_of
+from pytest_gpuperf.measure.timers.pilot import Pilot, pilot_of
 
 
 def prepared(rig, call, *, cache="warm", setup=None, preferred=None):
@@ -106,3 +106,12 @@ def test_the_pilot_sees_time_floor_and_host(rig):
     assert (pilot.queued, pilot.nothing) == (True, False)
     waiting = pilot_of(rig, "cold", Target(rig.wait))
     assert not waiting.queued
+
+
+@pytest.mark.parametrize(
+    ("host_us", "queued", "launch_bound"), [(60.0, True, True), (40.0, True, False), (60.0, False, False)]
+)
+def test_a_call_that_waits_for_the_device_is_not_launch_bound(host_us, queued, launch_bound):
+    pilot = Pilot(read_us=51.3, floor_us=1.3, host_us=host_us, queued=queued, nothing=False)
+    assert pilot.net_us == pytest.approx(50.0)
+    assert pilot.launch_bound is launch_bound

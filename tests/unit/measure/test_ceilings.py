@@ -36,9 +36,12 @@ def test_a_ceiling_tells_how_far_its_two_best_batches_were_apart():
 
 def test_a_slow_probe_is_looked_at_twice_and_no_more(monkeypatch):
     batches = []
-    monkeypatch.setattr(
-        FakeTimer, "batch", lambda self, target, trials: batches.append(1) or batch(self, target, trials)
-    )
+
+    def counting(self, target, trials):
+        batches.append(trials)
+        return batch(self, target, trials)
+
+    monkeypatch.setattr(FakeTimer, "batch", counting)
     backend = FakeBackend(run=1, copy_bytes_per_s=1e9, flops_per_s={})
     assert measure_ceilings(backend).bandwidth.per_s == pytest.approx(1e9, rel=0.05)
     in_warm_up = 1  # which a single batch outlasts

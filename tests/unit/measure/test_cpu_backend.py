@@ -121,3 +121,19 @@ def test_the_memory_in_use_is_told_in_bytes():
     held = bytearray(os.urandom(1)) * (64 << 20)
     assert before + (48 << 20) < cpu.resident_bytes() < before + (1 << 30)
     del held
+
+
+@pytest.mark.parametrize(
+    ("cache_mib", "available_mib", "largest_mib"),
+    [(None, 100_000, 64), (10, 100_000, 64), (48, 100_000, 96), (1000, 100_000, 256), (1000, 400, 50)],
+    ids=["unknown cache", "small cache", "usual cache", "huge cache", "little memory"],
+)
+def test_copies_are_larger_than_the_cache_and_leave_memory_to_others(
+    monkeypatch, cache_mib, available_mib, largest_mib
+):
+    asked = []
+    monkeypatch.setattr(cpu, "cache_bytes", lambda: None if cache_mib is None else cache_mib << 20)
+    monkeypatch.setattr(cpu, "available_bytes", lambda: available_mib << 20)
+    monkeypatch.setattr(cpu, "_probes", lambda copies_bytes, torch, cores: asked.append(copies_bytes))
+    CpuBackend().probing().probes()
+    assert asked == [((largest_mib << 20) // 2, largest_mib << 20)]

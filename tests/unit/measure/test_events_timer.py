@@ -192,3 +192,9 @@ def test_a_call_that_stops_iterating_raises_just_that_and_lets_the_device_go(rig
     with pytest.raises(StopIteration):
         times()
     assert not rig.hold.holding
+
+
+@pytest.mark.parametrize(("time_us", "at_floor"), [(0.0, True), (0.4, True), (0.6, False), (1.2, False)])
+def test_less_than_the_shortest_kernel_is_at_the_floor(rig, time_us, at_floor):
+    timer, target = prepared(rig, lambda: rig.launch(time_us))
+    assert timer.at_floor(timer.batch(target, 5)) is at_floor

@@ -253,3 +253,17 @@ def test_no_benchmarks_graph_is_the_first_of_its_process(rig):
     *first, one, other = rig.torch.graphs
     assert [(graph.device_us, graph.launches, graph.replays) for graph in first] == [(8.0, 8, 1)] * 2
     assert (one.launches, other.launches) == (MOST_CALLS, MOST_CALLS)
+
+
+@pytest.mark.parametrize(("in_graph_us", "believed"), [(30.0, True), (9.0, True), (6.0, False)])
+def test_a_graph_may_be_some_times_quicker_than_the_gaps_of_its_calls(rig, in_graph_us, believed):
+    def call():
+        rig.launch(30.0 if rig.torch.capturing is None else in_graph_us)
+
+    timer = GraphTimer(rig, "warm")
+    if believed:
+        timer.prepare(Target(call))
+        assert timer.call_us == pytest.approx(in_graph_us, rel=0.01)
+    else:
+        with pytest.raises(GraphUnavailableError, match="leaves work out"):
+            timer.prepare(Target(call))

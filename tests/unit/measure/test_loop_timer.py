@@ -129,3 +129,10 @@ def test_a_call_that_stops_iterating_raises_just_that(host, ends_at):
 
     with pytest.raises(StopIteration):
         times()
+
+
+@pytest.mark.parametrize("call_us", [0.5, 7.0, 300.0])
+def test_the_work_of_a_batch_is_that_of_all_its_calls(host, call_us):
+    timer, target = prepared(host.taking(call_us))
+    host.calls = 0
+    assert timer.batch(target, 5).work_us == pytest.approx(host.calls * call_us, rel=0.01)

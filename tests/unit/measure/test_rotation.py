@@ -62,6 +62,8 @@ def test_layout_and_place_within_a_block_are_kept(view):
 def test_what_shares_memory_shares_it_in_the_copy():
     whole = torch.arange(12.0)
     ((q, k, again), _) = copy_of(whole[:6], whole[4:], whole[:6])
+    assert torch.equal(q, whole[:6])
+    assert torch.equal(k, whole[4:])
     q[4] = 100.0
     assert k[0] == 100.0
     assert again[4] == 100.0
