@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 from pytest_gpuperf.store.errors import BrokenFileError, EmptyFileError, TruncatedFileError
 
 _REMEDY = "Restore it from version control, or remove it and measure again"
+_CONFLICT_REMEDY = (
+    "Take one side as a whole (git checkout --ours or --theirs, with the file's path) and add the other's runs to it, "
+    "by 'gpuperf accept SESSION --extend' where its session record is there, else by pytest --gpuperf-extend-baseline"
+)
 
 
 def parse(data: bytes, where: str) -> Any:
@@ -27,6 +32,10 @@ def parse(data: bytes, where: str) -> Any:
 
 
 def _syntax_error(error: json.JSONDecodeError, where: str) -> TruncatedFileError | BrokenFileError:
+    # Looked for only in what is no JSON: within a string such a line cannot stand.
+    if conflict := re.search(r"^(<{7}|={7}|>{7})( |$)", error.doc, re.MULTILINE):
+        line = error.doc.count("\n", 0, conflict.start()) + 1
+        return BrokenFileError(where, f"holds a merge conflict that is not resolved (line {line})", _CONFLICT_REMEDY)
     text = error.doc.rstrip()
     place = f"line {error.lineno}, column {error.colno}"
     if error.pos >= len(text) or not text.endswith("}"):

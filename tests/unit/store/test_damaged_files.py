@@ -87,6 +87,19 @@ def test_not_strict_json(assert_refused: Callable[..., None], file: Path, old: b
     assert_refused(file.read_bytes().replace(old, new, 1), errors.BrokenFileError, match)
 
 
+@pytest.mark.parametrize("style", ["merge", "diff3", "markers with nothing between"])
+@pytest.mark.parametrize("line", [1, 3, 6, -1])
+def test_an_unresolved_merge_conflict(assert_refused: Callable[..., None], file: Path, style: str, line: int) -> None:
+    """Two branches extend the same baseline: told as what it is, wherever it lies, with a way to keep both."""
+    lines = file.read_text().splitlines(keepends=True)
+    at = range(len(lines))[line]
+    ours, base = lines[at : at + 1], ["||||||| 0123456\n"] if style == "diff3" else []
+    between = [] if "nothing" in style else ours
+    lines[at : at + 1] = ["<<<<<<< HEAD\n", *between, *base, "=======\n", *between, ">>>>>>> other\n"]
+    told = rf"merge conflict .*\(line {at + 1}\)\. Take one side .*--extend"
+    assert_refused("".join(lines).encode(), errors.BrokenFileError, told)
+
+
 def test_the_same_entry_twice(assert_refused: Callable[..., None], file: Path) -> None:
     text = file.read_text()
     key = _entry_key(json.loads(text))
