@@ -21,6 +21,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     python: str = ""
     torch: str = ""
     triton: str = ""
+    threads: str = ""
+    """Of a CPU: how many cores the process may use, and what the environment says of threads."""
     extra: dict[str, str] = msgspec.field(default_factory=dict)
     """What the `pytest_gpuperf_machine_info` hooks added."""
 

@@ -76,7 +76,7 @@ def _regressed(outcome: Outcome, policy: Policy) -> list[str]:
         headline(decision, policy),
         *_wrapped(_sentences(_means(decision), _how_sure(decision, policy), _provisional(decision))),
         *_wrapped(_clocks(outcome)),
-        *_changes(outcome, nothing="Nothing else that is recorded has changed."),
+        *_changes(outcome, nothing="Nothing else that is recorded of it has changed."),
     ]
 
 

@@ -18,7 +18,7 @@ from pytest_gpuperf.settings import storing_option
 _NAMED_PER_REASON = 3
 _EXPLAINED = 8
 _VERDICTS_TO_EXPLAIN = ("inconclusive", "incomparable", "missing")
-_MACHINE_FIELDS = ("driver", "cuda", "torch", "triton", "python", "host")
+_MACHINE_FIELDS = ("driver", "cuda", "torch", "triton", "python", "threads", "host")
 
 
 def section_title(machine: Machine, compared_with: str) -> str:

@@ -39,6 +39,9 @@ LIMITS = Limits(margin=1.5, clock_margin=1.5)
 MODEL_FIELDS = ("model name", "Model", "Hardware", "cpu")
 
 
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
 class CpuBackend:
     """Measures calls on the CPU, torch's own CPU operations among them."""
 
@@ -61,6 +64,7 @@ class CpuBackend:
             python=platform.python_version(),
             torch=installed_version("torch"),
             triton=installed_version("triton"),
+            threads=allowed_threads(),
         )
 
     hangs = False
@@ -144,6 +148,13 @@ def cpu_model() -> str:
     except OSError:
         text = ""
     return model_in_cpu_info(text) or platform.processor() or platform.machine() or "unknown CPU"
+
+
+def allowed_threads() -> str:
+    """Say how many cores this process may use, and how many threads the environment allows libraries."""
+    cores = usable_cores()
+    stated = (f"{variable}={os.environ[variable]}" for variable in THREAD_VARIABLES if os.environ.get(variable))
+    return ", ".join((f"{cores} core{'' if cores == 1 else 's'}", *stated))
 
 
 def model_in_cpu_info(text: str) -> str:

@@ -44,6 +44,16 @@ def test_the_machine_is_named():
     assert machine.python.count(".") == 2
 
 
+def test_the_machine_says_what_threads_it_may_use(monkeypatch):
+    for variable in cpu.THREAD_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(cpu, "usable_cores", lambda: 2)
+    assert CpuBackend().machine().threads == "2 cores"
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(cpu, "usable_cores", lambda: 1)
+    assert CpuBackend().machine().threads == "1 core, OMP_NUM_THREADS=1"
+
+
 @pytest.mark.parametrize("timer", ["auto", "wall"])
 def test_its_timer_is_the_wall(timer):
     assert CpuBackend().timer(BenchmarkSettings(timer=timer)).describe().startswith("wall, paced by ")

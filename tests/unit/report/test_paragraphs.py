@@ -60,7 +60,7 @@ def test_means_of_the_same_speed_are_explained_where_they_differ(
 
 def test_nothing_else_changed_is_said(regressed: Outcome) -> None:
     text = verdict_paragraph(_decided(regressed, findings=()))
-    assert text.endswith("\nNothing else that is recorded has changed.")
+    assert text.endswith("\nNothing else that is recorded of it has changed.")
 
 
 def test_a_provisional_regression_says_so(regressed: Outcome) -> None:

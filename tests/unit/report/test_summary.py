@@ -111,6 +111,11 @@ def test_only_what_changed_about_the_machine_is_said() -> None:
     assert machine_changes([H200, H200], now) == ["driver was 580.1, now 580.2"]
 
 
+def test_fewer_threads_are_said() -> None:
+    before, now = (Machine(model="EPYC", kind="cpu", threads=threads) for threads in ("8 cores", "2 cores"))
+    assert machine_changes([before], now) == ["threads was 8 cores, now 2 cores"]
+
+
 def test_a_machine_that_the_baseline_has_met_is_no_change() -> None:
     other = Machine(model="NVIDIA H200", kind="cuda", driver="570.9", torch="2.10", host="node2")
     assert machine_changes([H200, other], other) == []
