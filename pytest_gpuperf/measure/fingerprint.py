@@ -19,8 +19,10 @@ def describe_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Describe the arguments of a call, the same in every process: `float32[4096,1024]@cuda, dim=-1`.
 
     Tensors and arrays are told by dtype, shape, strides where they are not contiguous, and device type; numbers,
-    short strings and nested containers by value; anything else by its type, since its repr may hold an address.
-    At most `LIMIT_CHARACTERS` characters; what is cut off goes into a digest at the end.
+    short strings and short containers by value, since they say what is to be done. What is longer is data, as tensors
+    are, and may be drawn anew in every process: it is told by its kind and length. Anything else is told by its type,
+    since its repr may hold an address. At most `LIMIT_CHARACTERS` characters; what is cut off goes into a digest at
+    the end.
     """
     positional = [_describe(value, 0) for value in args]
     named = [f"{name}={_describe(kwargs[name], 0)}" for name in sorted(kwargs)]
@@ -35,11 +37,15 @@ def _bounded(text: str, limit_characters: int) -> str:
     return f"{printable[: limit_characters - 13]}~{digest}"
 
 
-def _describe(value: object, depth: int) -> str:
+def _describe(value: object, depth: int, *, as_data: bool = False) -> str:
+    """Describe one value; `as_data` leaves out what may differ from one piece of data to the next."""
     if isinstance(value, Enum):
-        return f"{type(value).__name__}.{value.name}"
+        return type(value).__name__ if as_data else f"{type(value).__name__}.{value.name}"
     return (
-        _describe_tensor(value) or _describe_plain(value) or _describe_container(value, depth) or type(value).__name__
+        _describe_tensor(value, as_data)
+        or ("" if as_data else _describe_plain(value))
+        or _describe_container(value, depth, as_data)
+        or type(value).__name__
     )
 
 
@@ -49,11 +55,12 @@ def _describe_plain(value: object) -> str | None:
     if isinstance(value, int):
         return repr(value) if value.bit_length() <= INTEGER_LIMIT_BITS else f"int of {value.bit_length()} bits"
     if isinstance(value, str | bytes):
-        return _bounded(repr(value), ITEM_LIMIT_CHARACTERS)
+        text = _bounded(repr(value), len(value) * 10 + 3)
+        return text if len(text) <= ITEM_LIMIT_CHARACTERS else f"{type(value).__name__} of {len(value)}"
     return None
 
 
-def _describe_tensor(value: object) -> str | None:
+def _describe_tensor(value: object, as_data: bool) -> str | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return _describe_torch(value, torch)
@@ -64,7 +71,7 @@ def _describe_tensor(value: object) -> str | None:
         strides = "" if value.flags.c_contiguous else f"/{_joined(value.strides)}"
         return f"{value.dtype}[{_joined(value.shape)}]{strides}"
     if numpy is not None and isinstance(value, numpy.generic):
-        return f"{value.dtype}({value})"
+        return str(value.dtype) if as_data else f"{value.dtype}({value})"
     return None
 
 
@@ -79,26 +86,30 @@ def _describe_torch(tensor: Any, torch: Any) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}[{shape}]{strides}@{tensor.device.type}"
 
 
-def _describe_container(value: object, depth: int) -> str | None:
+def _describe_container(value: object, depth: int, as_data: bool) -> str | None:
+    if not isinstance(value, Mapping | tuple | list):
+        return None
+    if depth == DEPTH_SHOWN:
+        return f"{type(value).__name__} of {len(value)}"
+    as_data = as_data or len(value) > ITEMS_SHOWN
     if isinstance(value, Mapping):
-        if depth == DEPTH_SHOWN:
-            return f"{type(value).__name__} of {len(value)}"
-        pairs = (f"{_describe(k, depth + 1)}: {_describe(v, depth + 1)}" for k, v in _first(value.items()))
-        return f"{{{_listed(pairs, len(value))}}}"
-    if isinstance(value, tuple | list):
-        if depth == DEPTH_SHOWN:
-            return f"{type(value).__name__} of {len(value)}"
-        items = _listed((_describe(item, depth + 1) for item in _first(value)), len(value))
-        return f"({items})" if isinstance(value, tuple) else f"[{items}]"
-    return None
+        texts = [
+            f"{_describe(k, depth + 1, as_data=as_data)}: {_describe(v, depth + 1, as_data=as_data)}"
+            for k, v in _first(value.items())
+        ]
+        return f"{{{_listed(texts, len(value))}}}"
+    items = _listed([_describe(item, depth + 1, as_data=as_data) for item in _first(value)], len(value))
+    return f"({items})" if isinstance(value, tuple) else f"[{items}]"
 
 
 def _first(items: Iterable[Any]) -> Iterable[Any]:
     return (item for item, _ in zip(items, range(ITEMS_SHOWN), strict=False))
 
 
-def _listed(items: Iterable[str], count: int) -> str:
-    return ", ".join(items) + (f", … of {count}" if count > ITEMS_SHOWN else "")
+def _listed(texts: Sequence[str], count: int) -> str:
+    if count <= ITEMS_SHOWN:
+        return ", ".join(texts)
+    return f"{', '.join(dict.fromkeys(texts))}, … of {count}"
 
 
 def _joined(numbers: Iterable[object]) -> str:

@@ -42,6 +42,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The revision that the benchmark is compared with, in place of a stored baseline."""
     problem: str = ""
     """Why the benchmark could not be confirmed; fails the test whatever the verdict."""
+    drift: str = ""
+    """How the arguments of a fresh run differ from those of the session's own."""
 
     @property
     def failed_checks(self) -> tuple[CheckFinding, ...]:

@@ -109,7 +109,7 @@ class Gate:
             return Decision(
                 verdict="incomparable",
                 reason=f"measured differently from the baseline ({difference}); "
-                f"accept the new way with {self._save_option}",
+                f"accept the new way with {self._save_option}{_or_seed(entry.identity, identity)}",
                 baseline_runs=len(entry.runs),
                 new_runs=len(runs),
                 new_mean_us=_mean_us(runs),
@@ -162,6 +162,12 @@ class Gate:
         present = {BenchmarkId.of(node_id).node_id for node_id in collected}
         enough = Policy().min_runs
         return sum(entry.benchmark.node_id in present and len(entry.runs) >= enough for entry in self.entries.values())
+
+
+def _or_seed(baseline: Identity, new: Identity) -> str:
+    """Another remedy, where arguments differ: those drawn at random would differ again from whatever is stored."""
+    same = baseline.workload.arguments == new.workload.arguments
+    return "" if same else ", or seed these arguments if they are drawn at random"
 
 
 def _mean_us(runs: Sequence[RunRecord]) -> float | None:

@@ -192,6 +192,8 @@ def with_runs(finding: Finding, node_id: str, rounds: Rounds) -> Finding:
     identity = outcome.identity if outcome.runs or not events else events[0].identity
     alike = [event for event in events if event.identity == identity]
     records = [*outcome.runs, *(event.record for event in alike)]
+    drifted = (event.identity for event in events if event.identity.workload != identity.workload)
+    drift = next((difference(identity, other) for other in drifted), finding.drift)
     if len(alike) < len(events):
         other = next(event.identity for event in events if event.identity != identity)
         note = f"{len(events) - len(alike)} of {len(events)} fresh runs are left out: {difference(identity, other)}"
@@ -205,6 +207,7 @@ def with_runs(finding: Finding, node_id: str, rounds: Rounds) -> Finding:
             trials=(*outcome.trials, *(event.trials for event in alike)),
         ),
         problem=problem,
+        drift=drift,
     )
 
 

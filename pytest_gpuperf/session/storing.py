@@ -75,6 +75,8 @@ class Storing:
             return "did not pass in every fresh process"
         if finding.failed_checks:
             return "did not pass its checks"
+        if finding.drift:
+            return f"its processes measured different workloads; seed what is drawn at random ({finding.drift})"
         if finding.outcome.hazards and not self._settings.force:
             return f"measured while {' and '.join(finding.outcome.hazards)}; --gpuperf-force stores it all the same"
         verdict = finding.outcome.decision.verdict

@@ -157,6 +157,36 @@ def records(suite) -> list[Path]:
     return sorted((suite.storage / "sessions").rglob("*.json"))
 
 
+@pytest.mark.parametrize("option", ["--gpuperf-save-baseline", "--gpuperf-extend-baseline"])
+def test_arguments_drawn_anew_in_every_process_replace_nothing(suite, told, option: str) -> None:
+    before = suite.entries()
+    start = "def test_other(gpubench, work):\n"
+    draw = "    from random import SystemRandom\n    gpubench(lambda x: work('other'), SystemRandom().random())\n"
+    suite.replace("test_suite.py", start, f"{start}{draw}    return\n")
+    result = suite.run(option, "--gpuperf-runs=3", OTHER)
+    assert result.ret == 0
+    assert "Nothing was stored in baseline main." in told(result)
+    if "save" in option:
+        assert "its processes measured different workloads; seed what is drawn at random (workload: 0." in told(result)
+    assert suite.entries() == before
+    gated = suite.run("--gpuperf", OTHER)
+    assert ", or seed these arguments if they are drawn at random" in told(gated)
+
+
+@pytest.mark.parametrize("draw", ["[r.random() for _ in range(20)]", "f'{r.random():.6f}' * 9", "{r.random(): 1} | X"])
+def test_long_data_drawn_anew_is_stored_and_gated(suite, told, draw: str) -> None:
+    start = "def test_other(gpubench, work):\n"
+    body = f"    import random; r = random.SystemRandom(); X = {{float(i): i for i in range(9)}}\n    x = {draw}\n"
+    suite.replace("test_suite.py", start, f"{start}{body}    gpubench(lambda x: work('other'), x)\n    return\n")
+    assert suite.run("--gpuperf-save-baseline", OTHER).ret == 0
+    assert len(suite.entries()[OTHER].runs) >= 5
+    assert suite.verdicts(OTHER)[OTHER] == "unchanged"
+    suite.times(other=300.0)
+    result = suite.run("--gpuperf", OTHER)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["test_other * regressed"])
+
+
 def test_every_measuring_session_keeps_a_record(suite) -> None:
     count = len(records(suite))
     suite.times(other=130.0)

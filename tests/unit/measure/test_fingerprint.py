@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import enum
+import random
 
 import pytest
 from hypothesis import given
@@ -34,7 +35,14 @@ def described(*args, **kwargs):
         (object(), "object"),
         (lambda: None, "function"),
         (1 << 4000, "int of 4001 bits"),
-        (list(range(100)), "[0, 1, 2, 3, 4, 5, 6, 7, … of 100]"),
+        ([3, 1, 2, 5, 4, 7, 6, 8], "[3, 1, 2, 5, 4, 7, 6, 8]"),
+        (list(range(100)), "[int, … of 100]"),
+        ([[0.5, "a"]] * 100, "[[float, str], … of 100]"),
+        ({f"key{i}": (i, None) for i in range(9)}, "{str: (int, NoneType), … of 9}"),
+        ([Mode.FAST, 1] * 5, "[Mode, int, … of 10]"),
+        ("x" * 58, repr("x" * 58)),
+        ("x" * 59, "str of 59"),
+        (b"\0" * 58, "bytes of 58"),
     ],
 )
 def test_plain_values(value, text):
@@ -93,7 +101,38 @@ def test_what_is_cut_off_still_tells_workloads_apart():
     second = described(*range(999), 7)
     assert len(first) == len(second) == LIMIT_CHARACTERS
     assert first != second
-    assert described("x" * 1000) != described("x" * 999 + "y")
+    assert described("x" * 1000) != described("x" * 999)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda r: [r.random() for _ in range(500)],
+        lambda r: [r.randrange(10 ** r.randrange(1, 30)) for _ in range(500)],
+        lambda r: tuple((r.random(), f"{r.random()}") for _ in range(9)),
+        lambda r: {r.random(): [r.random()] for _ in range(100)},
+        lambda r: "".join(r.choices("abc\n\u1234", k=100)),
+        lambda r: r.randbytes(200),
+        lambda r: [bytes(r.randbytes(2)) for _ in range(20)],
+        lambda r: {"rows": [r.random() for _ in range(64)], "dim": 3},
+        lambda r: [r.choice([1.5, 2.5]) for _ in range(9)],
+    ],
+)
+def test_data_drawn_anew_is_the_same_workload_while_its_size_is(draw):
+    """Unseeded in every process, or seeded anew in every session as pytest-randomly does."""
+    assert len({described(draw(random.Random(seed))) for seed in range(50)}) == 1
+
+
+def test_long_data_of_another_size_or_kind_is_another_workload():
+    data = [[1] * 100, [1] * 101, [1.0] * 100, (1,) * 100, ["1"] * 100, [[1]] * 100, [[1, 2]] * 100, "1" * 100]
+    assert len({described(value) for value in data}) == len(data)
+
+
+def test_tensors_in_long_containers_keep_their_shapes():
+    torch = pytest.importorskip("torch")
+    numpy = pytest.importorskip("numpy")
+    assert described([torch.zeros(2, 3)] * 9) == "[float32[2,3]@cpu, … of 9]"
+    assert described([numpy.float32(value) for value in range(9)]) == "[float32, … of 9]"
 
 
 nested = st.recursive(
