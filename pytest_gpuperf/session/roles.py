@@ -144,6 +144,7 @@ class Tells:
         self._tests = tests
         self._closed: Closed | None = None
         self._abandoned = 0
+        self._ended_early = False
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> object:
@@ -158,6 +159,7 @@ class Tells:
             self._close(session, stopped=False)
         except BaseException:
             self._abandoned += len(self._held())
+            self._ended_early = self._closed is None and not self._closing.nothing_ran
             raise
         return result
 
@@ -175,10 +177,9 @@ class Tells:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table and what belongs to it."""
-        if self._closed is None and self._abandoned:
+        if self._closed is None and (lost := self._what_was_lost()):
             terminalreporter.section("gpuperf", sep="-")
-            tests = f"{self._abandoned} unsettled test{' was' if self._abandoned == 1 else 's were'}"
-            terminalreporter.write_line(f"The session ended before {tests} reported; nothing was stored.")
+            terminalreporter.write_line(f"The session ended before {lost}; nothing was stored.")
         if self._closed is None or not (self._closed.outcomes or self._closed.accounting.baseline):
             return
         closed, settings = self._closed, self._context.settings
@@ -198,6 +199,12 @@ class Tells:
         )
         for line in [*lines, *self._extra_lines(closed)]:
             terminalreporter.write_line(line)
+
+    def _what_was_lost(self) -> str:
+        if self._abandoned:
+            return f"{self._abandoned} unsettled test{' was' if self._abandoned == 1 else 's were'} reported"
+        storing = self._context.settings.stored_name is not None
+        return "all runs of the baseline were measured" if storing and self._ended_early else ""
 
     def _machine_changes(self, closed: Closed) -> list[str]:
         baseline = self._context.gate.baseline

@@ -220,6 +220,7 @@ def test_ctrl_c_leaves_nothing_behind(suite, interrupted: Interrupt, fresh: bool
     assert "KeyboardInterrupt" in text
     assert "INTERNALERROR" not in text
     assert {name: (suite.storage / name).read_bytes() for name in files(suite)} == before
+    assert "The session ended before all runs of the baseline were measured; nothing was stored." in text
 
 
 def test_ctrl_c_in_a_confirmation_says_what_was_lost(suite, interrupted: Interrupt) -> None:
@@ -255,6 +256,16 @@ def test_pytest_exit_in_a_test(suite) -> None:
     assert result.ret == 2
     assert "The session ended before 1 unsettled test was reported; nothing was stored." in result.stdout.str()
     assert files(suite) == before
+
+
+@pytest.mark.parametrize("option", ["--gpuperf-save-baseline", "--gpuperf-extend-baseline"])
+def test_a_session_that_saves_says_that_it_ended_too_early(suite, option: str) -> None:
+    suite.write("test_zexit.py", "import pytest\ndef test_exit(gpubench):\n    pytest.exit('enough')\n")
+    told = "The session ended before all runs of the baseline were measured; nothing was stored."
+    assert told in suite.run(option, "-k", "op1 or exit").stdout.str()
+    assert told not in suite.gate("-k", "op2 or exit").stdout.str()
+    suite.write("test_zexit.py", "import nothing_of_that_name\n")
+    assert "The session ended" not in suite.run(option, "-k", "op1").stdout.str()
 
 
 @pytest.mark.parametrize("option", ["--gpuperf-fork-server", "--gpuperf-fresh-worker"])
