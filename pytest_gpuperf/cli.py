@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `gpuperf` with these arguments (None: the process's) and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        parsed = _parser(arguments).parse_args(arguments)
+        parsed = _parsed(arguments)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else UNUSABLE
     return _told(_run(parsed))
@@ -89,6 +89,15 @@ def _print(text: str, stream: TextIO | None) -> None:
 
 def _module(command: str) -> ModuleType:
     return import_module(f"pytest_gpuperf.commands.{COMMANDS[command][0]}")
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _parser(arguments)
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        hint = " (pytest's own options stand behind a --)" if parsed.command == "calibrate" else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    return parsed
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

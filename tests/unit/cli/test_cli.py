@@ -158,3 +158,17 @@ def test_an_answer_that_cannot_be_written_is_one_message(stored: object, folder:
     assert done.returncode == 2
     message = "gpuperf: error: the answer could not be written (No space left on device)\n"
     assert done.stderr == ("" if and_stderr else message)
+
+
+@pytest.mark.parametrize("arguments", [["-k", "total"], ["--runs", "13", "-m", "slow"], ["--storage", "perf"]])
+def test_calibrate_says_where_options_of_pytest_stand(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert main(["calibrate", *arguments]) == 2
+    assert f"{arguments[-2]} (pytest's own options stand behind a --)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["list", "doctor"])
+def test_other_commands_take_no_options_of_pytest(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert main([command, "-m"]) == 2
+    told = capsys.readouterr().err
+    assert "unrecognized arguments: -m" in told
+    assert "behind a --" not in told
