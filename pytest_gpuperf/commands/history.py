@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterable
 
 from pytest_gpuperf.commands.answer import FINE, UNUSABLE, Answer, CommandError
-from pytest_gpuperf.commands.last_sessions import last_sessions
 from pytest_gpuperf.commands.places import add_pattern_option, add_storage_option, chosen_storage, matches
 from pytest_gpuperf.commands.settings_options import whole_number
+from pytest_gpuperf.commands.usable import last_sessions
 from pytest_gpuperf.compare.outcome import Outcome
 from pytest_gpuperf.report.columns import COLUMNS
 from pytest_gpuperf.report.layout import aligned

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 
 from pytest_gpuperf.commands.answer import FINE, UNUSABLE, Answer
-from pytest_gpuperf.commands.last_sessions import last_sessions
 from pytest_gpuperf.commands.places import add_storage_option, chosen_storage
 from pytest_gpuperf.commands.settings_options import whole_number
+from pytest_gpuperf.commands.usable import last_sessions, usable_baselines
 from pytest_gpuperf.report.accounting import verdict_line
 from pytest_gpuperf.report.layout import aligned
 from pytest_gpuperf.report.units import span
 from pytest_gpuperf.store import baselines, sessions
-from pytest_gpuperf.store.errors import StoreError
 from pytest_gpuperf.store.schema import Baseline, SessionRecord
 from pytest_gpuperf.store.storage import Storage
 
@@ -47,15 +46,7 @@ def run(arguments: argparse.Namespace) -> Answer:
 
 
 def _baseline_table(storage: Storage, machine: str, errors: list[str]) -> list[str]:
-    loaded: dict[str, Baseline] = {}
-    for name in baselines.names(storage, machine):
-        try:
-            baseline = baselines.load(storage, machine, name)
-        except StoreError as error:
-            errors.append(str(error))
-            continue
-        if baseline is not None:
-            loaded[name] = baseline
+    loaded = usable_baselines(storage, machine, errors)
     cells = [_baseline_cells(baseline) for baseline in loaded.values()]
     return _indented(aligned(list(loaded), cells, _BASELINE_HEADINGS, _aligns(5))) if loaded else []
 

@@ -81,8 +81,7 @@ class AutoTimer:
         except GraphUnavailableError as error:
             return f"; not graph: {error.why}"
         if graph.alone_because and pilot.net_us < SHORT_US and self._preferred is None:
-            return (
-                f"; not graph: {graph.alone_because}"  # what events add would be all on this one call in a graph, too
-            )
+            # What events add would be all on this one call in a graph, too.
+            return f"; not graph: {graph.alone_because}"
         self.chosen = graph
         return ""
