@@ -46,9 +46,9 @@ def _look(evidence: Evidence) -> Iterator[str]:
     reference = subject.reference
     if reference is None or reference is subject.fn or subject.works_in_place or evidence.changed:
         return
-    if (first.reference_s or 1.0) > LONGEST_REFERENCE_S or not _is_small(evidence):
+    if not _is_small(evidence) or evidence.reference_s > LONGEST_REFERENCE_S:
         return
-    evidence.reserve(0, 4 * (first.reference_s or 0.0))
+    evidence.reserve(0, 4 * evidence.reference_s)
     exact = _in_double(evidence, subject.args, subject.kwargs)
     if any(output.dtype is not torch.float64 for output in exact):
         return
