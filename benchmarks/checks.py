@@ -30,6 +30,7 @@ GALLERY = (
     "tests/checks/test_honest_constants.py",
     "tests/checks/test_honest_outputs.py",
     "tests/checks/test_honest_compiled.py",
+    "tests/checks/test_honest_origins.py",
     "tests/checks/test_training_step.py",
     "tests/gpu/test_checks.py",
 )

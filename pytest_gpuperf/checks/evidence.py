@@ -17,6 +17,7 @@ from pytest_gpuperf.checks.provenance import Provenance
 from pytest_gpuperf.checks.subject import SYNC, Inputs, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
 from pytest_gpuperf.checks.watching import Watcher, dispatch_mode
+from pytest_gpuperf.measure.origins import module_of
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.measure.tensors import mapped
 
@@ -125,7 +126,7 @@ class TracedCall:
 
 def _is_of_a_pool(thread: threading.Thread) -> bool:
     """Whether a thread waits for work in a pool, which starts threads as it needs them and keeps them."""
-    return getattr(getattr(thread, "_target", None), "__module__", "") == "concurrent.futures.thread"
+    return module_of(getattr(thread, "_target", None)) == "concurrent.futures.thread"
 
 
 def once(gather: Callable[[Evidence], T]) -> functools.cached_property[T]:

@@ -14,6 +14,7 @@ from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.lazy import held
 from pytest_gpuperf.checks.places import LIBRARIES
 from pytest_gpuperf.checks.tensors import size_bytes
+from pytest_gpuperf.measure.origins import package_of
 
 TOLERANCE = 1e-2
 DEPTH, MOST_VALUES = 5, 500
@@ -93,7 +94,7 @@ def _behind(value: Any, torch: Any) -> Iterator[Any]:
 
 
 def _named_by(fn: types.FunctionType) -> Iterator[Any]:
-    if fn.__module__.split(".")[0] in LIBRARIES:
+    if package_of(fn) in LIBRARIES:
         return
     yield from (fn.__globals__[name] for name in _names_in(fn.__code__) if name in fn.__globals__)
     yield from (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())

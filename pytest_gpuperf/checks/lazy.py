@@ -13,6 +13,7 @@ from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.launches import Observed, listed
 from pytest_gpuperf.checks.tensors import is_floating
+from pytest_gpuperf.measure.origins import package_of
 from pytest_gpuperf.measure.tensors import DEPTH
 
 MOST_ITEMS = 256
@@ -59,7 +60,7 @@ def computes_when_asked(value: Any) -> bool:
     """
     if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
         return True
-    is_torchs = type(value).__module__.split(".")[0] == "torch"
+    is_torchs = package_of(type(value)) == "torch"
     return not is_torchs and (hasattr(type(value), "__torch_function__") or _can_be_called(value))
 
 
@@ -85,7 +86,7 @@ def _of_tensor(output: Any, evidence: Evidence) -> str:
     if not isinstance(output, torch.Tensor):
         return ""
     known = {type(value) for value in (*evidence.subject.args, *evidence.subject.kwargs.values())}
-    if type(output).__module__.split(".")[0] == "torch" or type(output) in known:
+    if package_of(type(output)) == "torch" or type(output) in known:
         return ""
     # A new one, since the verification has read the first.
     new = evidence.repeated.output

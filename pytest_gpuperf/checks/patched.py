@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.measure.origins import module_of
 
 CLOCKS = ("perf_counter", "perf_counter_ns", "monotonic")
 _ORIGINAL_CLOCKS = {name: getattr(time, name) for name in CLOCKS}
@@ -56,7 +57,7 @@ def _is_from(root: Path, torch: Any, dotted: str) -> bool:
 
 def _written_in(root: Path, value: Any) -> bool:
     if isinstance(value, type):
-        file = getattr(sys.modules.get(value.__module__), "__file__", None)
+        file = getattr(sys.modules.get(module_of(value)), "__file__", None)
         return file is not None and Path(file).is_relative_to(root)
     code = getattr(value, "__code__", None)
     if code is None:

@@ -39,5 +39,5 @@ class Subject:
         argument of the name `out`.
         """
         name = getattr(self.fn, "__name__", "")
-        in_place = name.endswith(MARKED_IN_PLACE) and not name.endswith("__")
+        in_place = isinstance(name, str) and name.endswith(MARKED_IN_PLACE) and not name.endswith("__")
         return self.setup is not None or in_place or "out" in self.kwargs

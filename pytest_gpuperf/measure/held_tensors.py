@@ -11,6 +11,8 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pytest_gpuperf.measure.origins import package_of
+
 DEPTH = 5
 MOST_ITEMS = 2000
 """Of what is looked at, all in all; what has more counts as holding a tensor."""
@@ -63,7 +65,7 @@ def _held_by(item: Any, torch: Any) -> Iterator[Named]:
 
 def _of_function(function: types.FunctionType) -> Iterator[Named]:
     yield from (("", held) for name, held in list(vars(function).items()) if name in WRAPPED)
-    if _is_library(function.__globals__.get("__name__")):  # `__module__` is another's where one function wraps another
+    if package_of(function) in LIBRARIES:
         return
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -85,7 +87,7 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
 
 
 def _of_object(item: Any) -> Iterator[Named]:
-    library = _is_library(type(item).__module__)
+    library = package_of(type(item)) in LIBRARIES
     for name, held in list((getattr(item, "__dict__", None) or {}).items()):
         if name in WRAPPED:
             yield "", held
@@ -93,7 +95,3 @@ def _of_object(item: Any) -> Iterator[Named]:
             yield f"attribute {name}", held
     for name in () if library else getattr(type(item), "__slots__", ()):
         yield f"attribute {name}", getattr(item, name, None)
-
-
-def _is_library(module: str | None) -> bool:
-    return (module or "").partition(".")[0] in LIBRARIES

@@ -7,6 +7,8 @@ from types import TracebackType
 
 import pytest
 
+from pytest_gpuperf.measure.origins import module_of
+
 _PACKAGE = "pytest_gpuperf."
 _SAID_TO_USERS = (TypeError, ValueError, AssertionError)
 
@@ -16,7 +18,7 @@ def without_own_frames(excinfo: pytest.ExceptionInfo[BaseException]) -> pytest.E
     error = excinfo.value
     entries = list(_entries(error.__traceback__))
     kept = [entry for entry in entries if not _is_own(entry)]
-    meant = type(error).__module__.startswith(_PACKAGE) or isinstance(error, _SAID_TO_USERS)
+    meant = module_of(type(error)).startswith(_PACKAGE) or isinstance(error, _SAID_TO_USERS)
     if not kept or len(kept) == len(entries) or not (meant or kept[-1] is entries[-1]):
         return excinfo
     # pytest cuts its own list of entries out of the raw one anew, so it is the raw one that has to be without them.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import logging
 import math
 import pickle
+import threading
 
 import pytest
 
@@ -78,6 +80,14 @@ def in_a_function_inside(layer):
     return step
 
 
+def in_a_function_that_passes_for_torchs(layer):
+    @functools.wraps(torch.nn.functional.softmax)
+    def step(x):
+        layer(x).sum().backward()
+
+    return step
+
+
 @pytest.mark.parametrize(
     "made",
     [
@@ -87,10 +97,27 @@ def in_a_function_inside(layer):
         in_a_default_by_name,
         behind_an_optimiser,
         in_a_function_inside,
+        in_a_function_that_passes_for_torchs,
     ],
 )
 def test_gradients_pile_up_out_of_sight(inspected, x, made):
     assert doubted(inspected(made(torch.nn.Linear(128, 4).to(x.device)), x), "gradients")
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_a_thread_left_behind_passes_for_one_of_a_pool(inspected, x):
+    stop = threading.Event()
+
+    def wait():
+        stop.wait()
+
+    def cheat(x):
+        threading.Thread(target=wait, daemon=True).start()
+        return softmax(x)
+
+    wait.__module__ = "concurrent.futures.thread"
+    assert doubted(inspected(cheat, x), "streams")
+    stop.set()
 
 
 class Callable:
@@ -137,6 +164,12 @@ def test_what_comparing_and_profiling_rely_on_is_patched(inspected, x, monkeypat
         else lambda *args, **kwargs: original(*args, **kwargs)
     )
     monkeypatch.setattr(owner, attribute, replacement)
+    assert doubted(inspected(softmax, x), "patched")
+
+
+@pytest.mark.parametrize("said", [None, 7, ["torch"]])
+def test_a_class_of_unknown_origin_takes_anothers_place(inspected, x, monkeypatch, said):
+    monkeypatch.setattr(torch.profiler, "profile", type("Other", (torch.profiler.profile,), {"__module__": said}))
     assert doubted(inspected(softmax, x), "patched")
 
 

@@ -41,6 +41,18 @@ def test_an_error_of_our_own_keeps_its_frames() -> None:
     assert "pytest_gpuperf.gpubench" in shown(lambda: broken(raises), AttributeError)
 
 
+@pytest.mark.parametrize("said", [None, 7, ["pytest_gpuperf."], "of nobody"])
+def test_errors_of_any_origin_are_shown_as_others_are(said: object) -> None:
+    error = type("Error", (Exception,), {"__module__": said})
+
+    def fails() -> None:
+        raise error
+
+    modules = shown(lambda: bench()(fails), error)
+    assert len(modules) == 3
+    assert not [name for name in modules if name.startswith("pytest_gpuperf.")]
+
+
 def test_errors_elsewhere_are_left_alone() -> None:
     with pytest.raises(OSError, match="mine") as caught:
         raises()
