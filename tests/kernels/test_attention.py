@@ -96,9 +96,13 @@ def test_forward_and_every_gradient_match_the_formula(inputs, problem, dtype, la
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("head_dim", [136, 160, 251, 256] if ON_GPU else [136, 160])
-def test_wide_heads(inputs, head_dim, causal):
-    q, k, v, do = inputs((1, 1, 1, 70, 50, head_dim), torch.float16)
+@pytest.mark.parametrize("described", [True, False])
+@pytest.mark.parametrize("head_dim", [136, 200, 251, 256])
+def test_wide_heads(inputs, head_dim, described, causal):
+    q, k, v, do = inputs((2, 1, 1, 150, 140, head_dim), torch.float16)
+    if not described:
+        k, v = (x[:1].expand(2, -1, -1, -1) for x in (k, v))  # repeated by a stride of 0, which no descriptor has
+    assert memory_layout.can_describe(q, k, v, do) == (described and head_dim != 251)
     expected = with_gradients(attention_naive, *[x.double() for x in (q, k, v, do)], causal=causal)
     assert_matches(with_gradients(kernel, q, k, v, do, causal=causal), expected, torch.float16)
 
