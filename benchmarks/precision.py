@@ -13,9 +13,14 @@ are. In it every kernel is timed by every method, in random order, each with the
 - do_bench, do_bench_cudagraph: Triton's, the mean they return;
 - torch Timer: `torch.utils.benchmark.Timer.blocked_autorange`, its median.
 
-The spread is the standard deviation of the log of the processes' values. The bias is against the kernels' durations by
-the profiler with a cold cache (`timer=kernel`), taken in the first processes only, since its first session takes
-seconds. do_bench_cudagraph, wall and torch Timer flush no cache: where inputs fit, their bias is negative by right.
+The spread is the standard deviation of the log of the processes' values. A spread is itself an estimate, of twenty
+values known to 16 %; so every peer has the p of the Pitman-Morgan test beside it (of two variances seen on the same
+processes), small where ours is smaller for sure, and a peer with less has the p of that.
+
+The bias is against the kernels' durations by the profiler with a cold cache (`timer=kernel`), taken in the first
+processes only, since its first session takes seconds. It is not adjusted for the clock: the clocks that were metered
+stand in a table of their own. do_bench_cudagraph, wall and torch Timer flush no cache: where inputs fit, their bias is
+negative by right.
 
 Results are written after every process, so that a run that is cut short is not lost.
 """
@@ -25,45 +30,32 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import math
 import os
 import random
-import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean
 from typing import Any
 
 import msgspec
+from precision_tables import EVENTS, OURS, REFERENCE, Timed, chosen_kind, report
 from records import machine, write_record
-from tabulate import tabulate
 
-from pytest_gpuperf.compare.clock import raw
-from pytest_gpuperf.compare.values import run_values
 from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.backends.base import Backend
 from pytest_gpuperf.measure.measure import measure
-from pytest_gpuperf.measure.notes import AUTO_NOTE
 from pytest_gpuperf.measure.plan import BenchmarkId, Plan
 from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.measure.versions import installed_version
 from pytest_gpuperf.settings import BenchmarkSettings
 
-OURS, EVENTS, REFERENCE = "ours auto", "ours events", "reference"
-ADJUSTED = "ours adjusted"
-PEERS = ("wall", "do_bench", "do_bench_cudagraph", "torch Timer")
-COLUMNS = (ADJUSTED, OURS, EVENTS, *PEERS)
-LIMITS = {"short": 0.025, "long": 0.007}
-LONG_US = 20.0
 WALL_WARM_UPS = 10
 
 Call = Callable[[], Any]
-Timed = dict[str, Any]
-"""By method: a time in microseconds, a run record as plain values, or `{"failed": reason}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +211,6 @@ def _by_all(call: Call, methods: Mapping[str, Callable[[Call], Any]], order: ran
     return timed
 
 
-def chosen_kind(notes: Sequence[str]) -> str | None:
-    """Return what auto chose, as its note says."""
-    said = [note.removeprefix(AUTO_NOTE) for note in notes if note.startswith(AUTO_NOTE)]
-    return re.split(r"[ ,]", said[0])[0] if said else None
-
-
 def in_a_fork(work: Callable[[], object], path: Path) -> str:
     """Do the work in a fork and write what it returns to `path`; return how it failed, empty where it did not."""
     child = os.fork()
@@ -290,113 +276,6 @@ def _write(record: dict[str, Any], arguments: argparse.Namespace) -> None:
     if arguments.table and len(record["processes"]) > 1:
         arguments.table.parent.mkdir(parents=True, exist_ok=True)
         arguments.table.write_text(report(record) + "\n")
-
-
-def log_values(processes: list[dict[str, Timed]], kernel: str) -> dict[str, list[float]]:
-    """Return each method's log times in microseconds, one a process, without those that failed."""
-    timed: dict[str, list[Any]] = {}
-    for process in processes:
-        for method, value in process.get(kernel, {}).items():
-            if not (isinstance(value, dict) and "failed" in value):
-                timed.setdefault(method, []).append(value)
-    found: dict[str, list[float]] = {}
-    for method, values in timed.items():
-        if method in (OURS, EVENTS, REFERENCE):
-            records = [msgspec.convert(value, RunRecord) for value in values]
-            found[method] = [raw(record) for record in records]
-            if method == OURS and _all_alike(records):
-                found[ADJUSTED] = run_values(records)
-        else:
-            found[method] = [math.log(value) for value in values]
-    if OURS in found and EVENTS not in found:
-        found[EVENTS] = found[OURS]  # auto chose events: it is the same measurement
-    return found
-
-
-def _all_alike(records: list[RunRecord]) -> bool:
-    """Whether all processes chose one timer: others are not to be compared."""
-    return len({chosen_kind(record.notes) for record in records}) <= 1
-
-
-def report(record: dict[str, Any]) -> str:
-    """Return the tables."""
-    processes = record["processes"]
-    kernels = list(dict.fromkeys(kernel for process in processes for kernel in sorted(process, key=_place)))
-    values = {kernel: log_values(processes, kernel) for kernel in sorted(kernels, key=_place)}
-    about = ", ".join(f"{name} {value}" for name, value in record["machine"].items() if value)
-    head = f"{about}; {len(processes)} processes, {record['budget_ms']:g} ms for each timing, {record['seconds']:g} s"
-    return "\n\n".join(
-        (
-            head,
-            "Spread between processes (sd of the log), in %:\n" + _table(values, _spread),
-            "Bias against the profiler's durations with a cold cache, in %:\n" + _table(values, _bias),
-            "Mean, in us:\n" + _table(values, _mean_us),
-            *_findings(processes, values),
-        )
-    )
-
-
-def _place(kernel: str) -> tuple[int, float]:
-    kind, _, target = kernel.partition(" ")
-    times_us = {"2us": 2, "5us": 5, "20us": 20, "60us": 60, "200us": 200, "1ms": 1000}
-    return ("memory", "compute", "MLP").index(kind), times_us.get(target, 0)
-
-
-def _table(values: Mapping[str, dict[str, list[float]]], cell: Callable[[dict[str, list[float]], str], float]) -> str:
-    rows = [
-        [kernel, _us(logs.get(REFERENCE, [])), *(cell(logs, method) for method in COLUMNS)]
-        for kernel, logs in values.items()
-    ]
-    shown = [[None if isinstance(item, float) and math.isnan(item) else item for item in row] for row in rows]
-    return tabulate(shown, ["kernel", "profiler us", *COLUMNS], floatfmt=".2f", missingval="")
-
-
-def _us(logs: list[float]) -> float:
-    return math.exp(fmean(logs)) if logs else math.nan
-
-
-def _spread(logs: dict[str, list[float]], method: str) -> float:
-    return 100 * stdev(logs[method]) if len(logs.get(method, [])) > 1 else math.nan
-
-
-def _bias(logs: dict[str, list[float]], method: str) -> float:
-    if method == ADJUSTED or not logs.get(method) or not logs.get(REFERENCE):
-        return math.nan
-    return 100 * math.expm1(fmean(logs[method]) - fmean(logs[REFERENCE]))
-
-
-def _mean_us(logs: dict[str, list[float]], method: str) -> float:
-    return math.nan if method == ADJUSTED else _us(logs.get(method, []))
-
-
-def _findings(processes: list[dict[str, Timed]], values: Mapping[str, dict[str, list[float]]]) -> list[str]:
-    """Return lines on rows that miss their limit or are not the smallest, on the timers chosen, and on failures."""
-    lines = []
-    for kernel, logs in values.items():
-        ours = _spread(logs, ADJUSTED)
-        peers = {method: _spread(logs, method) for method in PEERS if method in logs}
-        best = min(peers, key=lambda method: peers[method], default="")
-        time_us = median(logs.get(REFERENCE) or logs.get(OURS) or [0.0])
-        long = time_us >= math.log(LONG_US) and kernel != "MLP step"
-        limit = 100 * LIMITS["long" if long else "short"]
-        if not ours <= limit:
-            lines.append(f"{kernel}: {ours:.2f} % between processes is beyond the limit of {limit:g} %")
-        if best and not ours <= peers[best]:
-            lines.append(f"{kernel}: {best} has less ({peers[best]:.2f} % against {ours:.2f} %)")
-    notes = {
-        f"{kernel}: {note}"
-        for kernel, timed in (processes[0] if processes else {}).items()
-        for note in timed.get(OURS, {}).get("notes", ())
-    }
-    failures = {
-        f"{kernel}, {method}: {value['failed']}"
-        for process in processes
-        for kernel, timed in process.items()
-        for method, value in timed.items()
-        if isinstance(value, dict) and "failed" in value
-    }
-    blocks = {"Findings": lines, "Notes of the first process": sorted(notes), "Failures": sorted(failures)}
-    return [f"{title}:\n" + "\n".join(block) for title, block in blocks.items() if block]
 
 
 def main() -> int:
