@@ -1,4 +1,4 @@
-"""Results that are looked up instead of computed: by the inputs' address, identity, shape or content."""
+"""Results that are looked up instead of computed: by the inputs' address, identity, shape or content, or by turns."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.check import Check
-from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.checks.evidence import CONFIRMING, Evidence
 from pytest_gpuperf.checks.kept import returns_what_was_kept
+from pytest_gpuperf.checks.late import calls_late
 from pytest_gpuperf.checks.launches import Observed, listed, missing
 from pytest_gpuperf.checks.tensors import ALONE_SCALE
 
@@ -37,8 +38,14 @@ def _look_at_function(evidence: Evidence) -> Iterator[str]:
 
 
 def _look(evidence: Evidence) -> Iterator[str]:
-    if said := _by_work(evidence) or _by_turn(evidence) or _by_address(evidence) or _by_memory(evidence):
+    if said := _by_work(evidence) or _by_memory(evidence) or _by_address(evidence):
         yield said
+
+
+def _look_at_turns(evidence: Evidence) -> Iterator[str]:
+    if late := calls_late(evidence):
+        calls = "call returns" if late == 1 else "calls return"
+        yield f"where the inputs change, {late} more {calls} the output for those before"
 
 
 def _by_work(evidence: Evidence) -> str:
@@ -93,31 +100,6 @@ def _does_more_for_new(name: str, evidence: Evidence, change: Callable[[Any], An
     return bool(missing(now, usual) or missing(_without_copies(now), _without_copies(usual)))
 
 
-def _by_turn(evidence: Evidence) -> str:
-    """Look for outputs that follow the inputs one call late, as if on their way through a queue."""
-    torch, fresh, early = evidence.torch, evidence.fresh, evidence.early
-    first = fresh.observed.samples
-    if evidence.changed or not first or tensors.same_samples(first, evidence.fresh_again.samples, torch):
-        return ""
-    others = (*evidence.pair, *((early.observed, early.again) if early else ()))
-    if not any(tensors.same_samples(first, other.samples, torch) for other in others):
-        return ""
-    # Twice, as whoever computes on every second call only comes out with every second call; five is odd.
-    if any(_is_late(evidence) for _ in range(2)):
-        return "the output is that of the call before, on whatever inputs that was"
-    return ""
-
-
-def _is_late(evidence: Evidence) -> bool:
-    torch, fresh = evidence.torch, evidence.fresh
-    own, new = (evidence.subject.args, evidence.subject.kwargs), (fresh.args, fresh.kwargs)
-    _, of_own, on_new, on_new_again, on_own = (
-        evidence.watch(evidence.bound(*inputs)).samples for inputs in (own, own, new, new, own)
-    )
-    late = tensors.same_samples(of_own, on_new, torch) and tensors.same_samples(on_new_again, on_own, torch)
-    return late and not tensors.same_samples(on_new, on_new_again, torch)
-
-
 def _by_memory(evidence: Evidence) -> str:
     if returns_what_was_kept(evidence):
         return "what a call returns was there before it: values that are written over it come back from the next call"
@@ -129,7 +111,7 @@ def _by_address(evidence: Evidence) -> str:
     if evidence.changed or not any(tensors.is_floating(t) for t in evidence.fresh.after.values()):
         return ""
     old, usual = evidence.fresh.observed.samples, evidence.repeated.samples
-    if not old or len(old) != len(usual) or not _apart(old, usual, evidence.torch):
+    if not old or not _apart(old, usual, evidence.torch):
         return ""
     if evidence.first.sums != evidence.sums():
         return ""  # a graph's own input, where calls on others leave theirs
@@ -137,18 +119,37 @@ def _by_address(evidence: Evidence) -> str:
     with evidence.torch.no_grad():
         for name, tensor in evidence.fresh.after.items():
             tensors.overwrite(tensor, own[name])
-    evidence.reserve(1)
-    now = evidence.samples(evidence.bound(evidence.fresh.args, evidence.fresh.kwargs)())
-    if len(now) == len(old) and all(map(evidence.torch.equal, now, old)):
+    if _is_kept_for_fresh(old, evidence) and _is_no_chance(old, evidence):
         return "the output stays the same when other values are written into the inputs, and differs for new inputs"
     return ""
 
 
+def _is_kept_for_fresh(old: tuple[Any, ...], evidence: Evidence) -> bool:
+    now = evidence.call_unwatched(evidence.fresh.args, evidence.fresh.kwargs).samples
+    return len(now) == len(old) and all(map(evidence.torch.equal, now, old))
+
+
+def _is_no_chance(old: tuple[Any, ...], evidence: Evidence) -> bool:
+    """Whether it is that output for these buffers and another for the benchmark's own, however often either is asked.
+
+    All calls on the ones come before those on the others, as there may be room for one result only.
+    """
+    evidence.reserve(2 * CONFIRMING)
+    return all(_is_kept_for_fresh(old, evidence) for _ in range(CONFIRMING)) and all(
+        _apart(old, evidence.call_unwatched(*evidence.subject.inputs()).samples, evidence.torch)
+        for _ in range(CONFIRMING)
+    )
+
+
 def _apart(one: tuple[Any, ...], other: tuple[Any, ...], torch: Any) -> bool:
-    return all(a.shape == b.shape and tensors.differs_grossly(a, b, torch) for a, b in zip(one, other, strict=True))
+    return len(one) == len(other) and all(
+        a.shape == b.shape and tensors.differs_grossly(a, b, torch) for a, b in zip(one, other, strict=True)
+    )
 
 
 _WHY = "the timed calls look the result up instead of computing it"
 _INSTEAD = "benchmark the function below the cache"
 CHECK = Check(name="caching", look=_look, why=_WHY, instead=_INSTEAD)
 CACHED_FUNCTION = Check(name="caching", look=_look_at_function, why=_WHY, instead=_INSTEAD)
+LATE = Check(name="caching", look=_look_at_turns, why=_WHY, instead=_INSTEAD)
+"""Makes more calls than the others, for which time may be short."""

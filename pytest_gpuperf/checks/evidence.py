@@ -26,6 +26,8 @@ LONGEST_EARLY_CALL_S = 0.05
 SLOWER = 1.5
 """A call may take this much longer than those before it, and still be within the budget."""
 PLAIN_CALLS = 5
+CONFIRMING = 8
+"""Calls on the same inputs after which an output of one random bit has given itself away."""
 QUICK_REFERENCE_S = 0.01
 """A reference whose first call took longer is called again, if there is time, to see what it takes by itself."""
 LATE_S = 0.005
@@ -266,7 +268,7 @@ class Evidence:
         like = self.outputs(self.fresh.observed.output)
         self.reserve(2)
         one, other = (
-            self.samples(self._call_on_memory_of(byte, like, self._copies_of_fresh())) for byte in (0, POISON_BYTE)
+            self.samples(self._call_on_memory_of(byte, like, self.copies_of_fresh())) for byte in (0, POISON_BYTE)
         )
         return not tensors.same_samples(one, other, self.torch)
 
@@ -324,14 +326,23 @@ class Evidence:
     @once
     def unwatched(self) -> Observed:
         """A call on the benchmark's own inputs that nothing watches, as the verified one and the timed ones."""
-        return self._without_watching(*self.subject.inputs())
+        return self.call_unwatched(*self.subject.inputs())
+
+    @once
+    def is_settled(self) -> bool:
+        """Whether calls on the benchmark's own inputs give the same over and over: chance changes few elements too."""
+        self.reserve(CONFIRMING)
+        usual, torch = self.unwatched.samples, self.torch
+        calls = (self.call_unwatched(*self.subject.inputs()).samples for _ in range(CONFIRMING))
+        return all(tensors.same_samples(usual, samples, torch) for samples in calls)
 
     @once
     def fresh_unwatched(self) -> Observed:
         """The same on copies of the fresh call's inputs."""
-        return self._without_watching(*self._copies_of_fresh())
+        return self.call_unwatched(*self.copies_of_fresh())
 
-    def _without_watching(self, args: Any, kwargs: Mapping[str, Any]) -> Observed:
+    def call_unwatched(self, args: Any, kwargs: Mapping[str, Any]) -> Observed:
+        """Make a call that nothing watches, wait for it, and take its samples."""
         self.reserve(1)
         output = self.bound(args, kwargs)()
         self.watcher.synchronize()
@@ -389,7 +400,7 @@ class Evidence:
     def call_with_other_start(self, name: str) -> OtherStart:
         """Make the fresh call on copies of its inputs, one argument holding something else."""
         torch, before = self.torch, self.fresh.before
-        args, kwargs = self._copies_of_fresh()
+        args, kwargs = self.copies_of_fresh()
         target = self.named(args, kwargs)[name]
         with torch.no_grad():
             # Integers may be indices, of which zero is valid whatever it indexes.
@@ -406,7 +417,7 @@ class Evidence:
         pairs = zip(floating, observed.samples, strict=True)
         return tuple(sample for tensor, sample in pairs if tensors.storage_of(tensor) != memory)
 
-    def _copies_of_fresh(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def copies_of_fresh(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the inputs of the fresh call as they were before it, in buffers of their own; not with `setup`."""
         before = {id(tensor): self.fresh.before.get(name, tensor) for name, tensor in self.arguments.items()}
         return self.inputs(change=lambda tensor: tensors.copy_of(before.get(id(tensor), tensor), self.torch))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pytest_gpuperf.checks.chance import Samples, differ_in_many, tell_apart
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence, FirstCall
 from pytest_gpuperf.checks.launches import Observed
@@ -19,7 +20,6 @@ from pytest_gpuperf.checks.tensors import (
 )
 from pytest_gpuperf.measure.tensors import mapped
 
-Samples = tuple[Any, ...]
 LONGEST_REFERENCE_S = 0.1
 ROUNDING_SHARE = {"float64": 1e-6, "complex128": 1e-6, "float32": 5e-4, "complex64": 5e-4}
 """Apart by more than this, two outputs of the same code for the same inputs were not computed alike. Another order of
@@ -64,7 +64,15 @@ def _alike(one: Observed, other: Observed, evidence: Evidence) -> bool:
 
 def _apart(one: Observed | FirstCall, other: Observed, evidence: Evidence, share: float = DIFFERENT_SHARE) -> bool:
     torch = evidence.torch
-    return apart(one.samples, other.samples, torch, share) or apart(one.written, other.written, torch, share)
+    pairs = (one.samples, other.samples), (one.written, other.written)
+    return any(apart(*pair, torch, share) and not _may_be_chance(*pair, evidence) for pair in pairs)
+
+
+def _may_be_chance(one: Samples, other: Samples, evidence: Evidence) -> bool:
+    """Whether a random flag or number may have been the same a few times, and another at last."""
+    if differ_in_many(one, other, evidence.torch):
+        return False
+    return not (tell_apart(one, other, evidence.torch) and evidence.is_settled)
 
 
 def _rounding(evidence: Evidence) -> float:

@@ -47,6 +47,7 @@ WITH_TENSORS: tuple[Check, ...] = (
     precision.CHECK,
     gradients.CHECK,
     work.UNTIMED,
+    caching.LATE,
 )
 
 CHECKS = (*WITHOUT_TENSORS, *WITH_TENSORS)

@@ -185,7 +185,7 @@ def same_bits(a: Any, b: Any, torch: Any) -> bool:
 
 def same_values(a: Any, b: Any, torch: Any) -> bool:
     """Whether two tensors hold the same values, zeros of either sign and NaN being equal."""
-    return a.shape == b.shape and a.dtype == b.dtype and bool(_equal(a, b, torch).all())
+    return a.shape == b.shape and a.dtype == b.dtype and bool(equal_elements(a, b, torch).all())
 
 
 def depends_on_its_past(one: tuple[Any, Any], other: tuple[Any, Any], torch: Any) -> bool:
@@ -195,11 +195,12 @@ def depends_on_its_past(one: tuple[Any, Any], other: tuple[Any, Any], torch: Any
     the same in both afterwards.
     """
     (before_a, after_a), (before_b, after_b) = (tuple(tensor.detach() for tensor in pair) for pair in (one, other))
-    untouched = _equal(before_a, after_a, torch) & _equal(before_b, after_b, torch)
-    return bool((~(untouched | _equal(after_a, after_b, torch))).any())
+    untouched = equal_elements(before_a, after_a, torch) & equal_elements(before_b, after_b, torch)
+    return bool((~(untouched | equal_elements(after_a, after_b, torch))).any())
 
 
-def _equal(a: Any, b: Any, torch: Any) -> Any:
+def equal_elements(a: Any, b: Any, torch: Any) -> Any:
+    """Return which elements are equal, zeros of either sign and NaN being so."""
     return (a == b) | (torch.isnan(a) & torch.isnan(b)) if is_floating(a) else a == b
 
 
