@@ -45,15 +45,23 @@ def rows_kernel(
 
 
 @triton.jit
-def _absorb_queries(k, v, q, do, lse_log2, delta, dk, dv, scale_log2, key, query, MASKED: tl.constexpr,
+def _absorb_queries(k, v, q, do, lse_log2, delta_ptrs, dk, dv, scale_log2, key, query, MASKED: tl.constexpr,
                     PRECISION: tl.constexpr):  # fmt: skip
-    """Add what one tile of queries contributes to dK (without the scale) and dV; all scores are transposed here."""
+    """Add what one tile of queries contributes to dK (without the scale) and dV; all scores are transposed here.
+
+    In wide heads D is loaded only where it is wanted: held through three products it would not fit the registers.
+    """
+    WIDE: tl.constexpr = q.shape[1] > 128
+    if not WIDE:
+        delta = tl.load(delta_ptrs)
     scores = tl.dot(k, q.T, input_precision=PRECISION)
     weights = tl.exp2(scores * scale_log2 - lse_log2[None, :])
     if MASKED:
         weights = tl.where(query[None, :] >= key[:, None], weights, 0.0)
     dv = tl.dot(weights.to(do.dtype), do, dv, input_precision=PRECISION)
     d_weights = tl.dot(v, do.T, input_precision=PRECISION)
+    if WIDE:
+        delta = tl.load(delta_ptrs)
     d_scores = weights * (d_weights - delta[None, :])
     dk = tl.dot(d_scores.to(q.dtype), q, dk, input_precision=PRECISION)
     return dk, dv
@@ -89,9 +97,9 @@ def keys_kernel(
             q_tile = load_tile(q, batch, head, row, q_strides, queries, head_dim, QUERIES, WIDTH, DESCRIPTORS)
             do_tile = load_tile(do, batch, head, row, do_strides, queries, head_dim, QUERIES, WIDTH, DESCRIPTORS)
             lse_log2 = tl.load(lse_log2_ptr + rows + query)
-            delta = tl.load(delta_ptr + rows + query)
+            delta_ptrs = delta_ptr + rows + query
             dk, dv = _absorb_queries(
-                k_tile, v_tile, q_tile, do_tile, lse_log2, delta, dk, dv, scale_log2, key, query, CAUSAL, PRECISION
+                k_tile, v_tile, q_tile, do_tile, lse_log2, delta_ptrs, dk, dv, scale_log2, key, query, CAUSAL, PRECISION
             )
     store_tile(dk_ptr, dk * scale, batch, kv_head, start, dk_strides, keys, head_dim, KEYS, WIDTH)
     store_tile(dv_ptr, dv, batch, kv_head, start, dv_strides, keys, head_dim, KEYS, WIDTH)
@@ -136,16 +144,20 @@ def queries_kernel(
     delta = tl.load(delta_ptr + rows)
     dq = tl.zeros([QUERIES, WIDTH], tl.float32)
 
-    whole = keys // KEYS * KEYS
-    if CAUSAL:
-        whole = tl.minimum(whole, row // KEYS * KEYS)
-    for start in range(0, whole, KEYS):
-        k_tile = load_tile(k, batch, kv_head, start, k_strides, keys, head_dim, KEYS, WIDTH, DESCRIPTORS)
-        v_tile = load_tile(v, batch, kv_head, start, v_strides, keys, head_dim, KEYS, WIDTH, DESCRIPTORS)
-        key = start + tl.arange(0, KEYS)
-        dq = _absorb_keys(
-            q_tile, do_tile, k_tile, v_tile, lse_log2, delta, dq, scale_log2, query, key, keys, False, CAUSAL, PRECISION
-        )
+    # Tiles that nothing cuts need no mask. In wide heads a mask costs little, and a second loop would cost registers.
+    whole = 0
+    if WIDTH <= 128 or not (CAUSAL or TAIL):
+        whole = keys // KEYS * KEYS
+        if CAUSAL:
+            whole = tl.minimum(whole, row // KEYS * KEYS)
+        for start in range(0, whole, KEYS):
+            k_tile = load_tile(k, batch, kv_head, start, k_strides, keys, head_dim, KEYS, WIDTH, DESCRIPTORS)
+            v_tile = load_tile(v, batch, kv_head, start, v_strides, keys, head_dim, KEYS, WIDTH, DESCRIPTORS)
+            key = start + tl.arange(0, KEYS)
+            dq = _absorb_keys(
+                q_tile, do_tile, k_tile, v_tile, lse_log2, delta, dq, scale_log2, query, key, keys, False, CAUSAL,
+                PRECISION,
+            )  # fmt: skip
     if CAUSAL or TAIL:
         end = tl.minimum(keys, row + QUERIES) if CAUSAL else keys
         for start in range(whole, end, KEYS):

@@ -32,13 +32,11 @@ FORWARD_32_BITS = {
 }
 
 # Addresses take registers that descriptors leave free. Tiles of 64 keys and more are multiplied by warp groups.
-# For heads of 256 faster tiles were measured that spill inside the loop: (64, 64, 8, 2) takes 0.79 of the time for dK
-# and dV under a causal mask, (64, 64, 4, 2) takes 0.86 to 0.90 of it for dQ.
-KEYS_16_BITS = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 4, 2), 256: Tiles(32, 64, 8, 3)}
+KEYS_16_BITS = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 4, 2), 256: Tiles(64, 64, 8, 2)}
 KEYS_16_BITS_BY_POINTER = {64: Tiles(32, 64, 4, 2), 128: Tiles(32, 64, 8, 2), 256: Tiles(64, 32, 8, 1)}
 KEYS_32_BITS = {16: Tiles(32, 32, 4, 1), 64: Tiles(32, 32, 8, 1), 128: Tiles(16, 16, 4, 1), 256: Tiles(16, 16, 8, 1)}
 
-QUERIES_16_BITS = {64: Tiles(64, 64, 4, 3), 128: Tiles(64, 64, 4, 2), 256: Tiles(128, 32, 8, 2)}
+QUERIES_16_BITS = {64: Tiles(64, 64, 4, 3), 128: Tiles(64, 64, 4, 2), 256: Tiles(64, 64, 4, 2)}
 QUERIES_16_BITS_BY_POINTER = {64: Tiles(64, 64, 4, 2), 128: Tiles(64, 64, 8, 2), 256: Tiles(128, 32, 8, 2)}
 QUERIES_32_BITS = {
     32: Tiles(32, 32, 4, 1),
