@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pytest_gpuperf.measure.cupti import Cupti
+
 WAITED, WARMED_UP, PROFILED = 1, 1, 3
 """Calls that are left alone, calls that start the profiler up, and calls that are recorded."""
 ROWS = 100
@@ -29,6 +31,7 @@ def write_profile(torch: Any, bind: Callable[[], Callable[[], Any]], folder: Pat
             if cuda:
                 torch.cuda.synchronize()
             profile.step()
+    Cupti.is_attached |= cuda
     order = "self_device_time_total" if cuda else "self_cpu_time_total"
     table = profile.key_averages().table(sort_by=order, row_limit=ROWS)
     (folder / f"{name}.txt").write_text(f"{table}\n", encoding="utf-8")

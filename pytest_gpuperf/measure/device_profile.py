@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_gpuperf.measure.cupti import Cupti
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpan:
@@ -22,18 +24,21 @@ class DeviceSpan:
 def profiled(torch: Any, run: Callable[[], Any], index: int) -> tuple[DeviceSpan, ...]:
     """Return what the device did while `run` ran and until it had nothing left to do.
 
-    The first profile in a process takes seconds, later ones milliseconds.
+    The first profile in a process takes seconds, later ones milliseconds. It leaves CUPTI attached (`cupti.detach`).
     """
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities, acc_events=True) as profile:
         run()
         torch.cuda.synchronize(index)
     on_device = torch.autograd.DeviceType.CUDA
-    return tuple(
+    spans = tuple(
         _span(event)
         for event in profile.events()
         if event.device_type == on_device and not getattr(event, "is_user_annotation", False)
     )
+    if spans:  # otherwise CUPTI may be another's
+        Cupti.is_attached = True
+    return spans
 
 
 def _span(event: Any) -> DeviceSpan:

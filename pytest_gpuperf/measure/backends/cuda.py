@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_gpuperf.measure.backends.base import Timer
 from pytest_gpuperf.measure.batch import Target
+from pytest_gpuperf.measure.cupti import detach
 from pytest_gpuperf.measure.device_state import DeviceReading
 from pytest_gpuperf.measure.errors import DeviceHangsError, StickyDeviceError, TimerUnavailableError, first_line
 from pytest_gpuperf.measure.garbage import YOUNG_GENERATION
@@ -121,7 +122,11 @@ class CudaBackend:
         self._torch.cuda.synchronize(self.index)
 
     def timer(self, settings: BenchmarkSettings, preferred: str | None = None) -> Timer:
-        """Return the timer that is asked for; `auto` chooses between events and a graph when it is prepared."""
+        """Return the timer that is asked for; `auto` chooses between events and a graph when it is prepared.
+
+        The profiler's hold on the process is let go first.
+        """
+        detach(self._torch, self.index)
         kind: str = settings.timer
         if kind == "auto":
             if preferred is None or preferred in CHOSEN_BY_AUTO:
@@ -179,7 +184,9 @@ class CudaBackend:
             return True
         call = target.bind()
         with self.rig().current():
-            return profiled_work(self._torch, call, self.index)
+            seen = profiled_work(self._torch, call, self.index)
+        detach(self._torch, self.index)
+        return seen
 
     def release_memory(self) -> None:
         """Give the allocator's cache back, and what unreachable cycles hold.

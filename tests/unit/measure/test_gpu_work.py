@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_gpuperf.measure.cupti import Cupti
 from pytest_gpuperf.measure.gpu_work import profiled_work
 
 
@@ -66,3 +67,11 @@ def test_what_the_call_raises_goes_through():
 
     with pytest.raises(RuntimeError, match="mine"):
         profiled_work(Torch(), broken, 0)
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_a_profile_that_sees_the_device_leaves_cupti_attached(monkeypatch, sees):
+    monkeypatch.setattr(Cupti, "is_attached", False)
+    torch = Torch(sees=sees)
+    profiled_work(torch, torch.launch, 0)
+    assert Cupti.is_attached is sees
