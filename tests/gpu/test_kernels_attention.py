@@ -66,6 +66,8 @@ def relative_errors(actual, expected, do):
         (1, 2, 2, 200, 130, 40),
         (1, 2, 2, 130, 200, 256),
         (1, 3, 3, 1024, 1024, 96),
+        (2, 4, 2, 300, 300, 200),
+        (1, 2, 1, 257, 193, 136),
     ],
 )
 def test_forward_and_gradients_match_float64(problem, causal, dtype):
