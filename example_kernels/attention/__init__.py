@@ -1,6 +1,6 @@
 """Attention: O = softmax(scale · Q Kᵀ) V, for (batch, heads, length, head_dim).
 
-`attention` runs the Triton kernels where it can, else torch's own; `IMPLEMENTATIONS` holds them all by name.
+`attention` runs the fastest there is for its tensors; `IMPLEMENTATIONS` holds all implementations by name.
 `k` and `v` may have fewer heads than `q` (grouped-query and multi-query attention).
 The causal mask is aligned top-left, as torch's `is_causal`; a query that sees no key gets zeros.
 """
@@ -13,7 +13,9 @@ from collections.abc import Callable
 import torch
 
 from example_kernels.attention.configurations import MAXIMUM_HEAD_DIM
+from example_kernels.attention.in_float32 import attention_float32
 from example_kernels.attention.reference import attention_naive, attention_tiled
+from example_kernels.support.autocast import narrowed_by_autocast
 from example_kernels.support.availability import runs_triton
 
 __all__ = ["IMPLEMENTATIONS", "attention"]
@@ -24,11 +26,16 @@ def attention(
 ) -> torch.Tensor:
     """Return attention of `q` over `k` and `v`, in the shape and dtype of `q`; differentiable once.
 
-    Runs the Triton kernels on CUDA tensors of 32 and 16 bits with a head_dim up to 256, torch's own elsewhere.
+    Runs the Triton kernels on CUDA tensors of 16 bits with a head_dim up to 256, torch's own elsewhere. In float32 the
+    Triton kernels are the slower ones, but repeat every bit: there they run only where torch is told to be
+    deterministic (`torch.use_deterministic_algorithms`).
     """
-    if runs_triton(q) and q.shape[-1] <= MAXIMUM_HEAD_DIM:
-        return attention_triton(q, k, v, causal=causal, scale=scale)
-    return attention_torch(q, k, v, causal=causal, scale=scale)
+    q, k, v = (narrowed_by_autocast(x) for x in (q, k, v))
+    if not runs_triton(q) or q.shape[-1] > MAXIMUM_HEAD_DIM:
+        return attention_torch(q, k, v, causal=causal, scale=scale)
+    if q.dtype == torch.float32 and not torch.are_deterministic_algorithms_enabled():
+        return attention_float32(q, k, v, causal=causal, scale=scale)
+    return attention_triton(q, k, v, causal=causal, scale=scale)
 
 
 def attention_torch(

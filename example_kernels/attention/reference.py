@@ -16,11 +16,13 @@ import torch
 
 def default_scale(q: torch.Tensor, scale: float | None) -> float:
     """Return `scale`, by default 1/√head_dim."""
-    return 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
 
 
 def share_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
     """Repeat every key or value head for its group of query heads; raise ValueError where the groups are uneven."""
+    if heads == x.shape[1]:
+        return x
     if x.shape[1] == 0 or heads % x.shape[1] != 0:
         raise ValueError(f"{heads} query heads cannot share {x.shape[1]} key heads evenly")
     return x.repeat_interleave(heads // x.shape[1], dim=1)

@@ -28,10 +28,13 @@ from example_kernels.attention.layout import (
     result_like,
     row_strides,
 )
+from example_kernels.attention.reference import default_scale
 from example_kernels.support.ahead_of_time import Shipped
 from example_kernels.support.autocast import narrowed_by_autocast
 from example_kernels.support.availability import KERNEL_DTYPES, check_triton_device
+from example_kernels.support.forward_mode import refuse_forward_mode
 
+SMALLEST_SCALE, LARGEST_SCALE = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max / 2
 ROW_PADDING = 128
 ROWS_A_PROGRAM = 32
 COHORT_BYTES = 24 * 2**20
@@ -60,7 +63,7 @@ def _check_shapes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
         raise ValueError(f"q, k and v are (batch, heads, length, head_dim), got {tuple(q)}, {tuple(k)}, {tuple(v)}")
     if k != v or q[0] != k[0] or q[3] != k[3]:
         raise ValueError(f"shapes do not match: q {tuple(q)}, k {tuple(k)}, v {tuple(v)}")
-    if k[1] == 0 or q[1] % k[1] != 0:
+    if q[1] != k[1] and (k[1] == 0 or q[1] % k[1] != 0):
         raise ValueError(f"{q[1]} query heads cannot share {k[1]} key heads evenly")
     if not 1 <= q[3] <= MAXIMUM_HEAD_DIM:
         raise ValueError(f"head_dim is 1 to {MAXIMUM_HEAD_DIM}, not {q[3]}")
@@ -322,11 +325,20 @@ def attention(
     Under autocast `q`, `k` and `v` are converted to its dtype first, as torch's own attention does.
     """
     _check_shapes(q.shape, k.shape, v.shape)
+    refuse_forward_mode(q, k, v)
     q, k, v = (narrowed_by_autocast(x) for x in (q, k, v))
-    factor = q.shape[-1] ** -0.5 if scale is None else float(scale)
-    if factor <= 0:  # the kernels take the maximum before they scale, and scale −∞
-        q, factor = (-q, -factor) if factor < 0 else (q * 0, 1.0)
+    q, factor = _with_positive_scale(q, default_scale(q, scale))
     return attention_with_lse(q, k, v, causal, factor)[0]
+
+
+def _with_positive_scale(q: torch.Tensor, scale: float) -> tuple[torch.Tensor, float]:
+    """Return `q` and a positive scale that kernels hold in float32: they take the maximum before they scale, and −∞ too.
+
+    What float32 cannot hold is multiplied into `q` instead.
+    """
+    if SMALLEST_SCALE <= abs(scale) <= LARGEST_SCALE:
+        return (q, scale) if scale > 0 else (-q, -scale)
+    return q * scale, 1.0
 
 
 WIDTHS = (16, 32, 64, 128, 256)

@@ -16,6 +16,7 @@ import torch
 
 from example_kernels.gelu.reference import gelu_reference, gelu_unfused
 from example_kernels.support.availability import runs_triton
+from example_kernels.support.forward_mode import refuse_forward_mode
 
 __all__ = ["IMPLEMENTATIONS", "gelu", "gelu_reference"]
 
@@ -47,6 +48,7 @@ def gelu_triton(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     """Return the Triton kernel's GeLU."""
     from example_kernels.gelu import with_triton
 
+    refuse_forward_mode(x)
     return with_triton.gelu(x, approximate)
 
 
@@ -54,6 +56,7 @@ def gelu_cuda(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     """Return the CUDA C++ kernel's GeLU, in 128-bit accesses where the data are aligned."""
     from example_kernels.gelu import with_cuda
 
+    refuse_forward_mode(x)
     return with_cuda.gelu(x, approximate)
 
 
@@ -61,6 +64,7 @@ def gelu_cuda_scalar(x: torch.Tensor, approximate: str = "none") -> torch.Tensor
     """Return the CUDA C++ kernel's GeLU, one thread an element."""
     from example_kernels.gelu import with_cuda
 
+    refuse_forward_mode(x)
     return with_cuda.gelu_scalar(x, approximate)
 
 

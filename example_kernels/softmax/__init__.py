@@ -14,6 +14,7 @@ import torch
 from example_kernels.softmax.reference import online_softmax, online_softmax_weighted_sum, softmax_unfused
 from example_kernels.support.autocast import widened_by_autocast
 from example_kernels.support.availability import runs_triton
+from example_kernels.support.forward_mode import refuse_forward_mode
 
 __all__ = ["IMPLEMENTATIONS", "online_softmax", "online_softmax_weighted_sum", "softmax"]
 
@@ -43,6 +44,7 @@ def softmax_triton(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """Return the Triton kernels' softmax; in float32 under CUDA's autocast, as torch's own."""
     from example_kernels.softmax import with_triton
 
+    refuse_forward_mode(x)
     return with_triton.softmax(widened_by_autocast(x), dim)
 
 

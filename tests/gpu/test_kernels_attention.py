@@ -158,6 +158,29 @@ def test_float32_is_exact_to_rounding():
     assert max(relative_errors(results(kernel, q, k, v, do), expected, do)) < 1e-6
 
 
+def off_the_grid(x):
+    return torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("lay_out", [lambda x: x, off_the_grid, lambda x: x.repeat_interleave(2, -1)[..., ::2]])
+@pytest.mark.parametrize("problem", [(2, 4, 4, 300, 260, 64), (1, 6, 2, 260, 300, 33), (1, 2, 2, 70, 70, 200)])
+def test_float32_by_default_is_exact_and_holds_no_score_matrix(problem, lay_out, causal):
+    q, k, v, do = (lay_out(x.detach()) for x in inputs(*problem, torch.float32))
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION):
+        actual = results(attention, q, k, v, do, causal=causal)
+    expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), causal=causal)
+    assert max(relative_errors(actual, expected, do)) < 2e-6
+
+
+@pytest.mark.parametrize("scale", [-0.3, 0.0, 30.0])
+def test_float32_by_default_takes_any_scale(scale):
+    q, k, v, do = inputs(1, 4, 2, 100, 90, 48, torch.float32)
+    actual = results(attention, q, k, v, do, scale=scale)
+    expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), scale=scale)
+    assert ((actual[0] - expected[0]).norm() / expected[0].norm()).item() < 1e-5
+
+
 LENGTHS = (4096, 8192, 16384)
 
 
@@ -192,6 +215,21 @@ def test_memory_grows_linearly_with_length():
     assert all(peak < 5 * size for peak, size in zip(peaks, sizes, strict=True))
 
 
+@pytest.mark.parametrize("length", [1024, 8192])
+def test_forward_saves_length_over_head_dim(length):
+    """The score matrix is length / head_dim times an output; beside the output there are the row sums alone."""
+    q, k, v, _ = (x.detach() for x in inputs(1, 4, 4, length, length, 64, torch.bfloat16))
+    kernel(q, k, v)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    kernel(q, k, v)
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() - before
+    score_matrix = 4 * length**2 * q.element_size()
+    assert 0.95 * length / 64 < score_matrix / peak <= length / 64
+
+
 def test_memory_of_the_whole_score_matrix_grows_with_its_square():
     peaks, _ = peaks_of(attention_naive)
     assert growth(peaks) > 3.5
@@ -200,6 +238,8 @@ def test_memory_of_the_whole_score_matrix_grows_with_its_square():
 def test_picks_triton_on_cuda_tensors():
     q, k, v, _ = inputs(1, 2, 2, 100, 100, 64, torch.bfloat16)
     assert torch.equal(attention(q, k, v), kernel(q, k, v))
+    with torch.autocast("cuda", torch.bfloat16):
+        assert torch.equal(attention(q.float(), k.float(), v.float()), kernel(q, k, v))
     wide = torch.randn(1, 1, 8, 300, device="cuda", dtype=torch.bfloat16)
     assert attention(wide, wide, wide).shape == wide.shape
 

@@ -96,8 +96,6 @@ def test_fake_results_have_the_strides_of_real_ones(operation, layout, device):
 @pytest.mark.parametrize("shape", [(0, 2, 5, 16), (1, 0, 5, 16), (1, 2, 0, 16), (1, 1, 1, 1), (1, 1, 1, 256)])
 @every_operation
 def test_fakes_of_empty_and_tiny_tensors(operation, shape, device):
-    if operation is self_attention and shape[1] == 0:
-        pytest.skip("attention without heads is refused")
     with FakeTensorMode():
         fake = operation(torch.empty(shape, device=device))
     real = operation(torch.ones(shape, device=device))
@@ -184,6 +182,31 @@ def test_functional_gradients_are_refused(operation, device):
     """torch's custom operators do not support them: use autograd, which differentiates them once, in reverse."""
     with pytest.raises(RuntimeError, match="functorch transforms"):
         torch.func.grad(lambda x: operation(x).sum())(torch.randn(SHAPE, device=device))
+
+
+def forward_by_jvp(operation, x):
+    return torch.func.jvp(operation, (x,), (torch.ones_like(x),))
+
+
+def forward_by_jacobian(operation, x):
+    return torch.func.jacfwd(operation)(x)
+
+
+def forward_by_dual_numbers(operation, x):
+    with torch.autograd.forward_ad.dual_level():
+        return operation(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+
+
+@pytest.mark.parametrize("forward", [forward_by_jvp, forward_by_jacobian, forward_by_dual_numbers])
+@pytest.mark.parametrize(
+    "function",
+    [*OPERATIONS.values(), *(gelu_package.IMPLEMENTATIONS[name] for name in ("cuda", "cuda_scalar"))],
+    ids=[*OPERATIONS, "gelu cuda", "gelu cuda scalar"],
+)
+def test_forward_mode_is_refused(function, forward, device):
+    """torch would drop the tangents of a custom operator and return zeros."""
+    with pytest.raises(NotImplementedError, match="in reverse mode only"):
+        forward(function, torch.randn(1, 2, 3, 4, device=device))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.bool, torch.complex64])

@@ -137,7 +137,7 @@ def test_float32_is_exact_to_rounding(inputs):
     assert (kernel(q, k, v).double() - expected).abs().max() < 2e-6
 
 
-@pytest.mark.parametrize("scale", [0.0, 1.0, -0.7, 20.0])
+@pytest.mark.parametrize("scale", [0.0, 1.0, -0.7, 20.0, 1e-40, -1e-40])
 def test_any_scale(inputs, scale):
     q, k, v, do = inputs((1, 1, 1, 33, 40, 16))
     actual = with_gradients(kernel, q, k, v, do, scale=scale, causal=True)
@@ -305,6 +305,15 @@ def test_heads_that_do_not_divide_are_refused(draw, name, heads, kv_heads):
     q, k = draw((1, heads, 5, 16)), draw((1, kv_heads, 5, 16))
     with pytest.raises(ValueError, match=f"{heads} query heads cannot share {kv_heads} key heads evenly"):
         IMPLEMENTATIONS[name](q, k, k)
+
+
+@pytest.mark.parametrize("name", ["torch", "unfused", "tiled", "triton"])
+@pytest.mark.parametrize("kv_heads", [0, 2])
+def test_no_heads_are_no_results(draw, name, kv_heads):
+    q, k, do = draw((1, 0, 5, 16)), draw((1, kv_heads, 7, 16)), draw((1, 0, 5, 16))
+    results = with_gradients(IMPLEMENTATIONS[name], q, k, k, do)
+    assert [x.shape for x in results] == [q.shape, q.shape, k.shape, k.shape]
+    assert not any(x.any() for x in results)
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 2), (1, 2)])
