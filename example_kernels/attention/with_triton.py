@@ -332,9 +332,9 @@ def attention(
 
 
 def _with_positive_scale(q: torch.Tensor, scale: float) -> tuple[torch.Tensor, float]:
-    """Return `q` and a positive scale that kernels hold in float32: they take the maximum before they scale, and −∞ too.
+    """Return `q` and a positive scale: the kernels take the maximum before they scale, and scale −∞.
 
-    What float32 cannot hold is multiplied into `q` instead.
+    A scale that float32 cannot hold is multiplied into `q` instead.
     """
     if SMALLEST_SCALE <= abs(scale) <= LARGEST_SCALE:
         return (q, scale) if scale > 0 else (-q, -scale)

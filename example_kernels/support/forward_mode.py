@@ -7,9 +7,9 @@ from torch.autograd import forward_ad
 
 
 def refuse_forward_mode(*tensors: torch.Tensor) -> None:
-    """Raise NotImplementedError where a tensor carries a tangent, as torch does for operations without a rule for it."""
+    """Raise NotImplementedError where a tensor carries a tangent, as torch does for operations without a rule."""
     if any(forward_ad.unpack_dual(x).tangent is not None for x in tensors):
         raise NotImplementedError(
-            "these kernels are differentiated in reverse mode only (backward, torch.autograd.grad), not by forward mode "
-            '(torch.func.jvp, jacfwd, dual numbers): use IMPLEMENTATIONS["unfused"]'
+            "these kernels are differentiated in reverse mode only (backward, torch.autograd.grad), "
+            'not by forward mode (torch.func.jvp, jacfwd, dual numbers): use IMPLEMENTATIONS["unfused"]'
         )

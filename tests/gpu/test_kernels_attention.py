@@ -178,7 +178,7 @@ def test_float32_by_default_takes_any_scale(scale):
     q, k, v, do = inputs(1, 4, 2, 100, 90, 48, torch.float32)
     actual = results(attention, q, k, v, do, scale=scale)
     expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), scale=scale)
-    assert ((actual[0] - expected[0]).norm() / expected[0].norm()).item() < 1e-5
+    assert ((actual[0] - expected[0]).norm() / expected[0].norm()).item() < 1e-3
 
 
 LENGTHS = (4096, 8192, 16384)
