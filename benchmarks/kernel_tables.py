@@ -17,6 +17,7 @@ Results = Mapping[str, Sequence[Row]]
 TITLES = {
     "gelu": "GeLU, 64 M elements, microseconds",
     "softmax": "Softmax, float32, microseconds",
+    "softmax-kinds": "Softmax of other types, dimensions and backward, microseconds",
     "attention": "Attention, bfloat16, microseconds",
     "general": "Attention, general shapes and layouts, bfloat16, microseconds",
     "float32": "Attention, float32, microseconds; errors are relative to float64",

@@ -50,6 +50,21 @@ SOFTMAX_SHAPES = [
     (64, 1048576),
     (64, 1048577),
 ]
+SOFTMAX_KINDS = [
+    ((4096, 4096), -1, torch.bfloat16),
+    ((4096, 4096), -1, torch.float16),
+    ((65536, 256), -1, torch.bfloat16),
+    ((512, 131072), -1, torch.bfloat16),
+    ((4096, 8192), 0, torch.float32),
+    ((64, 1024, 512), 1, torch.float32),
+    ((64, 1024, 512), 1, torch.bfloat16),
+]
+SOFTMAX_BACKWARD = [
+    ((4096, 8192), -1, torch.float32),
+    ((4096, 8192), -1, torch.bfloat16),
+    ((1024, 32768), -1, torch.float32),
+    ((64, 1024, 512), 1, torch.float32),
+]
 MEMORY_LENGTHS = [1024, 2048, 4096, 8192, 16384]
 SCORE_LENGTHS = [512, 1024, 2048, 4096, 8192, 16384, 32768]
 NOTES = (
@@ -183,6 +198,29 @@ def _softmax(shape: tuple[int, int]) -> Calls:
     return {"copy": x.clone, **{name: lambda f=f: f(x, -1) for name, f in SOFTMAX.items()}}
 
 
+def softmax_kinds_problems() -> list[Problem]:
+    """Softmax of 16-bit rows, along other dimensions than the last, and backward."""
+    forward = [Problem(_kind(*k), lambda k=k: _softmax_kind(*k)) for k in SOFTMAX_KINDS]
+    return forward + [Problem(f"{_kind(*k)} backward", lambda k=k: _softmax_backward(*k)) for k in SOFTMAX_BACKWARD]
+
+
+def _kind(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> str:
+    along = "" if dim == -1 else f" along {dim}"
+    return f"{'×'.join(map(str, shape))}{along} {str(dtype).removeprefix('torch.')}"
+
+
+def _softmax_kind(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> Calls:
+    x = torch.randn(shape, device="cuda", dtype=dtype)
+    return {"copy": x.clone, **{n: lambda f=SOFTMAX[n]: f(x, dim) for n in ("torch", "compiled", "triton")}}
+
+
+def _softmax_backward(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> Calls:
+    x = torch.randn(shape, device="cuda", dtype=dtype).requires_grad_()
+    dy = torch.randn_like(x)
+    outputs = {name: SOFTMAX[name](x, dim) for name in ("torch", "compiled", "triton")}
+    return {n: lambda y=y: torch.autograd.grad(y, x, dy, retain_graph=True) for n, y in outputs.items()}
+
+
 def attention_problems() -> list[Problem]:
     """Attention of whole tiles and aligned rows, and a length and a width that are not."""
     shapes = [(4, 32, 4096, 128), (4, 16, 8192, 64), (1, 32, 16384, 128), (4, 32, 4000, 128), (4, 32, 4096, 80)]
@@ -261,6 +299,7 @@ def float32_errors(rows: Sequence[Row]) -> list[Row]:
 PROBLEMS: dict[str, Callable[[], list[Problem]]] = {
     "gelu": gelu_problems,
     "softmax": softmax_problems,
+    "softmax-kinds": softmax_kinds_problems,
     "attention": attention_problems,
     "general": general_problems,
     "float32": float32_problems,
@@ -321,6 +360,11 @@ def gelu_rows() -> list[Row]:
 def softmax_rows() -> list[Row]:
     """Times and ratios."""
     return [with_ratios(row, ("triton",), ("torch", "compiled")) for row in timed("softmax")]
+
+
+def softmax_kinds_rows() -> list[Row]:
+    """Times and ratios."""
+    return [with_ratios(row, ("triton",), ("torch", "compiled")) for row in timed("softmax-kinds")]
 
 
 def attention_rows() -> list[Row]:
@@ -436,6 +480,7 @@ def probe(name: str) -> None:
 TABLES: dict[str, Callable[[], list[Row]]] = {
     "gelu": gelu_rows,
     "softmax": softmax_rows,
+    "softmax-kinds": softmax_kinds_rows,
     "attention": attention_rows,
     "general": general_rows,
     "float32": float32_rows,
