@@ -66,7 +66,7 @@ SOFTMAX_BACKWARD = [
     ((64, 1024, 512), 1, torch.float32),
 ]
 MEMORY_LENGTHS = [1024, 2048, 4096, 8192, 16384]
-SCORE_LENGTHS = [512, 1024, 2048, 4096, 8192, 16384, 32768]
+SCORE_LENGTHS = [256, 512, 1024, 2048, 4096, 8192, 16384, 32768]
 NOTES = (
     "Medians of one run, calls queued behind a spin, L2 flushed before each, rivals in turn. "
     '"copy" copies the same bytes. "×" says how many times as fast as a rival.\n',

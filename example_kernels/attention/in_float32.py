@@ -1,9 +1,9 @@
 """Attention in float32 on a GPU: torch's memory-efficient kernel, given what it takes.
 
 Exact products cannot use tensor cores as 16-bit ones do, and torch's own kernel is several times as fast at them as
-the Triton ones. Left to itself torch turns to a formula that writes the score matrix down wherever heads are shared,
-rows do not fill 16 bytes, or their elements do not lie side by side. So heads are repeated and rows padded and copied
-first: that costs length · head_dim, not length².
+the Triton ones. Left to itself torch turns to a formula that writes the score matrix down where rows do not fill
+16-byte steps or begin off them, where elements do not lie side by side, and in some versions where heads are shared.
+So heads are repeated and rows padded or copied first: that costs length · head_dim, not length².
 """
 
 from __future__ import annotations

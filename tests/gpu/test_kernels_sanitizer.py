@@ -23,22 +23,26 @@ PROGRAMS = {
 for name in ("triton", "cuda", "cuda_scalar"):
     for n in (1, 1023, 4099):
         x = torch.randn(n, device="cuda", dtype=torch.float16, requires_grad=True)
-        gelu.IMPLEMENTATIONS[name](x, "tanh").sum().backward()
+        for approximate in ("none", "tanh"):
+            gelu.IMPLEMENTATIONS[name](x, approximate).sum().backward()
 """,
     "softmax": """
 for shape in ((5, 3), (3, 1000), (2, 33000)):
     x = torch.randn(shape, device="cuda", requires_grad=True)
     softmax.IMPLEMENTATIONS["triton"](x).sum().backward()
+for strategy in ("online", "split"):
+    softmax.with_triton.softmax_rows(x.detach(), torch.empty_like(x), strategy)
 softmax.IMPLEMENTATIONS["triton"](x.detach(), 0)
 """,
     "attention": """
-for head_dim in (40, 64, 80, 128):
+for head_dim in (40, 64, 80, 128, 200, 256):
     for causal in (False, True):
         q, k, v = (torch.randn(1, h, n, head_dim, device="cuda", dtype=torch.bfloat16, requires_grad=True)
                    for h, n in ((2, 130), (1, 77), (1, 77)))
         attention.IMPLEMENTATIONS["triton"](q, k, v, causal=causal).sum().backward()
-q = torch.randn(1, 2, 70, 33, device="cuda", requires_grad=True)
-attention.IMPLEMENTATIONS["triton"](q, q, q).sum().backward()
+for head_dim, dtype in ((33, torch.float32), (64, torch.float32), (128, torch.float32), (33, torch.float16)):
+    q = torch.randn(1, 2, 70, head_dim, device="cuda", dtype=dtype, requires_grad=True)
+    attention.IMPLEMENTATIONS["triton"](q, q, q).sum().backward()
 """,
 }
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from example_kernels.attention import IMPLEMENTATIONS, attention, configurations, with_triton
 from example_kernels.attention import layout as memory_layout
@@ -357,6 +358,31 @@ def test_offsets_within_a_tile_never_pass_32_bits():
     assert memory_layout.result_like(inside_out).stride() == inside_out.stride()
     inside_out = torch.empty(2, 2**24, 1, 2, device="meta").permute(2, 1, 0, 3)
     assert memory_layout.result_like(inside_out).is_contiguous()
+
+
+def kept_bytes(function, shape):
+    """What forward keeps for backward, the inputs and the result not counted: by fakes, so of any size."""
+    saved = {}
+
+    def keep(x):
+        saved[x.untyped_storage()._cdata] = x.untyped_storage().nbytes()
+        return x
+
+    with FakeTensorMode():
+        inputs = [torch.empty(shape, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+            o = function(*inputs, causal=True)
+        for x in (*inputs, o):
+            saved.pop(x.untyped_storage()._cdata, None)
+    return sum(saved.values())
+
+
+@pytest.mark.parametrize("length", [256, 4096])
+def test_backward_needs_the_row_sums_alone_where_the_formula_keeps_its_weights(length):
+    shape = (1, 32, length, 128)
+    assert kept_bytes(kernel, shape) == 4 * 32 * length
+    weights, mask = 2 * 32 * length**2, length**2
+    assert kept_bytes(attention_naive, shape) == weights + mask
 
 
 def test_second_derivative_raises(inputs):
