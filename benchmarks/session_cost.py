@@ -36,6 +36,8 @@ from tabulate import tabulate
 
 SIZES = (10, 100, 1000)
 SUSPECTS = 0.11
+NEEDED = ("server", "suite", "alone", "own")
+"""The processes of exchangeability.py that a session's parts are found from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class Seconds:
     def of_processes(cls, record: Mapping[str, dict]) -> Seconds:
         """Solve for the parts by the processes that ran one benchmark, some, and the whole suite."""
         took = {name: median(seconds) for name, seconds in record["process_seconds"].items()}
+        if lacking := [name for name in NEEDED if name not in took]:
+            raise SystemExit(f"the record has no {', '.join(lacking)}: measure it with --conditions suite alone own")
         counts = record["benchmarks"]
         benchmark = (took["suite"] - took["alone"]) / (counts["suite"] - counts["alone"])
         return cls(
