@@ -170,6 +170,8 @@ def target_rows(results: Results) -> list[Row]:
 
 def _cell(column: str, value: object) -> str:
     """Return a figure as its column wants it: ratios, errors, rates and times have different digits."""
+    if isinstance(value, Mapping):
+        return ", ".join(str(fact) if key == "date" else f"{key} {fact}" for key, fact in value.items())
     if not isinstance(value, float):
         return str(value)
     if math.isnan(value):

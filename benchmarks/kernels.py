@@ -1,9 +1,12 @@
 """Time the example kernels against their rivals on this GPU, and write the tables that the documentation quotes.
 
-    python benchmarks/kernels.py [--output benchmarks/results/kernels] [--only gelu softmax]
+    python benchmarks/kernels.py [--output benchmarks/results/kernels] [--only general softmax]
+    python benchmarks/kernels.py --only general --rows x200 sliced --add-to benchmarks/results/kernels.json
 
 Writes OUTPUT.json (every figure, with device and versions) and OUTPUT.md (the tables, the targets last), both again
-after every table. Medians of one run, rivals interleaved; "copy" is a copy of the same bytes, timed beside them.
+after every row. Medians of one run, rivals interleaved; "copy" is a copy of the same bytes, timed beside them.
+`--rows` compiles and times only the rows with one of these in their names. `--add-to` takes the rows of an earlier run
+on this device along, except those that are measured again; rows of another run than most say so, with their date.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -24,8 +27,10 @@ from pathlib import Path
 
 import torch
 import triton
-from kernel_tables import TITLES, Row, duration_us, markdown, with_rates, with_ratios
+from kernel_results import KernelResults, chosen, name_of
+from kernel_tables import TITLES, Row, duration_us, with_rates, with_ratios
 from queued_timing import time_rivals_us
+from records import UNDECIDED, EndedEarly
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from example_kernels.attention import IMPLEMENTATIONS as ATTENTION
@@ -278,22 +283,21 @@ def float32_problems() -> list[Problem]:
     return [Problem(p.name, lambda p=p: p.calls(FLOAT32_RIVALS), launches=16) for p in problems]
 
 
-def float32_errors(rows: Sequence[Row]) -> list[Row]:
-    """Add to the rows of forward how far each rival is from float64, by norms."""
-    told = []
-    for row, problem in zip(rows, float32_problems(), strict=True):
-        errors = {}
-        if problem.name.endswith("forward"):
-            width, causal = int(problem.name.split()[0].split("×")[3]), "causal" in problem.name
-            q, k, v = Attend((1, 1, 2048, width), dtype=torch.float32).tensors()
-            exact = attention_naive(q.double(), k.double(), v.double(), causal=causal)
-            for name, function in FLOAT32_RIVALS.items():
-                if math.isnan(duration_us(row, name)):
-                    continue
-                difference = function(q, k, v, causal=causal).double() - exact
-                errors[f"{name} error"] = (difference.norm() / exact.norm()).item()
-        told.append({**row, **errors})
-    return told
+def with_errors(row: Row) -> Row:
+    """Add to a row of forward in float32 how far each rival is from float64, by norms."""
+    name = str(row["problem"])
+    if not name.endswith("forward"):
+        return row
+    width, causal = int(name.split()[0].split("×")[3]), "causal" in name
+    q, k, v = Attend((1, 1, 2048, width), dtype=torch.float32).tensors()
+    exact = attention_naive(q.double(), k.double(), v.double(), causal=causal)
+    errors: Row = {}
+    for rival, function in FLOAT32_RIVALS.items():
+        if math.isnan(duration_us(row, rival)):
+            continue
+        difference = function(q, k, v, causal=causal).double() - exact
+        errors[f"{rival} error"] = (difference.norm() / exact.norm()).item()
+    return {**row, **errors}
 
 
 PROBLEMS: dict[str, Callable[[], list[Problem]]] = {
@@ -323,72 +327,77 @@ def compile_ours(item: tuple[str, int]) -> str:
     return ""
 
 
-def compile_all(keys: Sequence[str]) -> None:
-    """Compile the kernels of the tables `keys` in parallel."""
-    items = [item for key in keys if key in PROBLEMS for item in _to_compile(key)]
+def compile_all(names: Mapping[str, Sequence[str]]) -> None:
+    """Compile the kernels of the rows `names`, by table, in parallel; print what fails as it does."""
+    items = [item for key in names if key in PROBLEMS for item in _to_compile(key, names[key])]
     if not items:
         return
     with ProcessPoolExecutor(min(COMPILERS, len(items)), mp_context=get_context("spawn")) as pool:
-        print("\n".join(filter(None, pool.map(compile_ours, items))), flush=True)
+        for problem in filter(None, pool.map(compile_ours, items)):
+            print(problem, flush=True)
 
 
-def _to_compile(key: str) -> list[tuple[str, int]]:
-    """Return the problems of a table that between them launch all its kernels: backward launches forward's too."""
-    names = [problem.name for problem in PROBLEMS[key]()]
+def _to_compile(key: str, names: Sequence[str]) -> list[tuple[str, int]]:
+    """Return those of a table's problems that between them launch all kernels: backward launches forward's too."""
     differentiated = {name.replace("backward", "forward") for name in names if "backward" in name}
-    return [(key, index) for index, name in enumerate(names) if name not in differentiated]
+    needed = set(names) - differentiated
+    return [(key, index) for index, problem in enumerate(PROBLEMS[key]()) if problem.name in needed]
 
 
-def timed(key: str) -> list[Row]:
-    """Return the times of a table's problems."""
-    rows: list[Row] = []
+def timed(key: str, names: Sequence[str]) -> Iterator[Row]:
+    """Yield the times of a table's problems of these names."""
     for problem in PROBLEMS[key]():
-        rows.append({"problem": problem.name, **dict(problem.about), **_times_us(problem)})
-        torch.cuda.empty_cache()
-    return rows
+        if problem.name in names:
+            yield {"problem": problem.name, **dict(problem.about), **_times_us(problem)}
+            torch.cuda.empty_cache()
 
 
 def _times_us(problem: Problem) -> dict[str, float]:
     return time_rivals_us(problem.make(), launches=problem.launches)
 
 
-def gelu_rows() -> list[Row]:
+def gelu_rows(names: Sequence[str]) -> Iterator[Row]:
     """Times, and ratios of both kernels."""
-    return [with_ratios(row, ("triton", "cuda"), ("torch", "compiled")) for row in timed("gelu")]
+    for row in timed("gelu", names):
+        yield with_ratios(row, ("triton", "cuda"), ("torch", "compiled"))
 
 
-def softmax_rows() -> list[Row]:
+def softmax_rows(names: Sequence[str]) -> Iterator[Row]:
     """Times and ratios."""
-    return [with_ratios(row, ("triton",), ("torch", "compiled")) for row in timed("softmax")]
+    for row in timed("softmax", names):
+        yield with_ratios(row, ("triton",), ("torch", "compiled"))
 
 
-def softmax_kinds_rows() -> list[Row]:
+def softmax_kinds_rows(names: Sequence[str]) -> Iterator[Row]:
     """Times and ratios."""
-    return [with_ratios(row, ("triton",), ("torch", "compiled")) for row in timed("softmax-kinds")]
+    for row in timed("softmax-kinds", names):
+        yield with_ratios(row, ("triton",), ("torch", "compiled"))
 
 
-def attention_rows() -> list[Row]:
+def attention_rows(names: Sequence[str]) -> Iterator[Row]:
     """Times, TFLOP/s and ratios."""
-    names = ("flash", "cudnn", "triton")
-    return [with_ratios(with_rates(row, names), ("triton",), names[:2]) for row in timed("attention")]
+    rivals = ("flash", "cudnn")
+    for row in timed("attention", names):
+        yield with_ratios(with_rates(row, (*rivals, "triton")), ("triton",), rivals)
 
 
-def general_rows() -> list[Row]:
+def general_rows(names: Sequence[str]) -> Iterator[Row]:
     """Times and ratios."""
-    return [with_ratios(row, ("triton",), ("flash",)) for row in timed("general")]
+    for row in timed("general", names):
+        yield with_ratios(row, ("triton",), ("flash",))
 
 
-def float32_rows() -> list[Row]:
+def float32_rows(names: Sequence[str]) -> Iterator[Row]:
     """Times, ratios and errors."""
-    rows = [with_rates(row, ("efficient", "math", "triton")) for row in timed("float32")]
-    return float32_errors([with_ratios(row, ("triton",), ("efficient", "math")) for row in rows])
+    rivals = ("efficient", "math")
+    for row in timed("float32", names):
+        yield with_errors(with_ratios(with_rates(row, (*rivals, "triton")), ("triton",), rivals))
 
 
-def length_rows() -> list[Row]:
+def length_rows(names: Sequence[str]) -> Iterator[Row]:
     """The whole score matrix against kernels that never write it, as long as there is memory for it."""
     functions = {"naive": ATTENTION["unfused"], "sdpa": ATTENTION["torch"], "triton": ATTENTION["triton"]}
-    rows: list[Row] = []
-    for length in SCORE_LENGTHS:
+    for length in (length for length in SCORE_LENGTHS if str(length) in names):
         problem = Attend((1, 32, length, 64))
         q, k, v = problem.tensors()
         calls: Calls = {name: lambda f=f, x=(q, k, v): f(*x) for name, f in functions.items()}
@@ -396,21 +405,18 @@ def length_rows() -> list[Row]:
         torch.cuda.empty_cache()
         memory = {f"{name} MiB": _peak_mib(call) for name, call in calls.items() if not math.isnan(times[name])}
         matrix = {"score matrix MiB": 32 * length**2 * q.element_size() / 2**20}
-        rows.append({"length": length, **with_ratios(dict(times), ("triton",), ("naive", "sdpa")), **matrix, **memory})
-    return rows
+        yield {"length": length, **with_ratios(dict(times), ("triton",), ("naive", "sdpa")), **matrix, **memory}
 
 
-def memory_rows() -> list[Row]:
+def memory_rows(names: Sequence[str]) -> Iterator[Row]:
     """Peak memory of forward and backward, naive against ours."""
-    rows: list[Row] = []
-    for length in MEMORY_LENGTHS:
+    for length in (length for length in MEMORY_LENGTHS if str(length) in names):
         q, k, v = Attend((1, 8, length, 64), backward=True).tensors()
         row: Row = {"length": length}
         for name in ("unfused", "triton"):
             q.grad = k.grad = v.grad = None
             row[f"{name} MiB"] = _peak_mib(lambda name=name, x=(q, k, v): ATTENTION[name](*x).sum().backward())
-        rows.append(row)
-    return rows
+        yield row
 
 
 def _peak_mib(call: Call) -> float:
@@ -422,14 +428,19 @@ def _peak_mib(call: Call) -> float:
     return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def launched_rows() -> list[Row]:
+LAUNCHED: dict[str, tuple[Mapping[str, Callable[..., object]], tuple[object, ...]]] = {
+    "gelu tanh": (GELU, ("tanh",)),
+    "softmax": (SOFTMAX, ()),
+}
+
+
+def launched_rows(names: Sequence[str]) -> Iterator[Row]:
     """How many kernels each GeLU and softmax launches, by the profiler."""
     x = torch.randn(4096, 4096, device="cuda")
-    rows: list[Row] = []
-    for operation, table, arguments in (("gelu tanh", GELU, (x, "tanh")), ("softmax", SOFTMAX, (x,))):
-        counts = {name: _count(lambda f=function, a=arguments: f(*a)) for name, function in table.items()}
-        rows.append({"operation": operation, **counts})
-    return rows
+    for operation, (table, more) in LAUNCHED.items():
+        if operation in names:
+            counts = {name: _count(lambda f=function, a=more: f(x, *a)) for name, function in table.items()}
+            yield {"operation": operation, **counts}
 
 
 def _count(call: Call) -> int:
@@ -449,7 +460,7 @@ LAYOUTS = {
 }
 
 
-def taken_rows() -> list[Row]:
+def taken_rows(names: Sequence[str]) -> Iterator[Row]:
     """What flash and cuDNN do with a layout as it is, each in a process of its own."""
     rows: dict[str, Row] = {layout: {"layout": layout} for layout in LAYOUTS}
     command = [sys.executable, __file__, "--probe"]
@@ -461,7 +472,7 @@ def taken_rows() -> list[Row]:
         answers = dict(json.loads(line) for line in process.communicate()[0].splitlines() if line.startswith("["))
         for layout, row in rows.items():
             row[name] = answers.get(layout, "the process ended")
-    return list(rows.values())
+    yield from (row for layout, row in rows.items() if layout in names)
 
 
 def probe(name: str) -> None:
@@ -477,7 +488,7 @@ def probe(name: str) -> None:
         print(json.dumps([layout, answer]), flush=True)
 
 
-TABLES: dict[str, Callable[[], list[Row]]] = {
+TABLES: dict[str, Callable[[Sequence[str]], Iterator[Row]]] = {
     "gelu": gelu_rows,
     "softmax": softmax_rows,
     "softmax-kinds": softmax_kinds_rows,
@@ -489,6 +500,14 @@ TABLES: dict[str, Callable[[], list[Row]]] = {
     "launched": launched_rows,
     "taken": taken_rows,
 }
+
+
+def row_names(key: str) -> list[str]:
+    """Return what a table's rows are called."""
+    if key in PROBLEMS:
+        return [problem.name for problem in PROBLEMS[key]()]
+    others = {"lengths": SCORE_LENGTHS, "memory": MEMORY_LENGTHS, "launched": LAUNCHED, "taken": LAYOUTS}
+    return [str(name) for name in others[key]]
 
 
 def environment() -> dict[str, str]:
@@ -512,42 +531,59 @@ def _driver() -> str:
         return "unknown"
 
 
-def write(output: Path, results: dict[str, list[Row]], facts: dict[str, str]) -> str:
-    """Write figures and tables; return the tables."""
-    text = markdown(results, facts, NOTES)
-    output.with_suffix(".json").write_text(json.dumps({"environment": facts, "results": results}, indent=1) + "\n")
-    output.with_suffix(".md").write_text(text)
-    return text
-
-
-def main() -> None:
-    """Measure the tables one after another, write them after each, print them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "kernels")
-    tables = ", ".join(f"{key} ({TITLES[key]})" for key in TABLES)
-    parser.add_argument("--only", nargs="+", choices=list(TABLES), default=list(TABLES), help=f"of {tables}")
-    parser.add_argument("--probe", choices=["flash", "cudnn"], help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.probe:
-        probe(arguments.probe)
-        return
-    torch._dynamo.config.recompile_limit = COMPILED_SHAPES
+def measure(names: Mapping[str, Sequence[str]], results: KernelResults, output: Path) -> None:
+    """Measure the rows of these names; write everything after each."""
     start = time.perf_counter()
-    compile_all(arguments.only)
+    compile_all(names)
     print(f"compiled: {time.perf_counter() - start:.0f} s", flush=True)
-    facts, results, text = environment(), {}, ""
-    for key in (key for key in TABLES if key in arguments.only):
+    for key, wanted in names.items():
         try:
-            results[key] = TABLES[key]()
+            for row in TABLES[key](wanted):
+                results.add(key, row, row_names(key))
+                results.write(output, NOTES)
+                print(f"{key}: {name_of(row)}: {time.perf_counter() - start:.0f} s", flush=True)
         except Exception as error:
             print(f"{key}: {type(error).__name__}: {str(error)[:500]}", flush=True)
-            continue
-        text = write(arguments.output, results, facts)
-        print(f"{key}: {time.perf_counter() - start:.0f} s", flush=True)
-    print(text)
-    if set(results) != set(arguments.only):
-        sys.exit(f"not measured: {', '.join(sorted(set(arguments.only) - set(results)))}")
+
+
+def parsed() -> argparse.Namespace:
+    """Return the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--output", type=Path, help="without suffix (default: that of --add-to; results/kernels for all)"
+    )
+    tables = ", ".join(f"{key} ({TITLES[key]})" for key in TABLES)
+    parser.add_argument("--only", nargs="+", choices=list(TABLES), default=list(TABLES), help=f"of {tables}")
+    parser.add_argument(
+        "--rows", nargs="+", default=[], metavar="PART", help="with one of these in their names; x is ×"
+    )
+    parser.add_argument("--add-to", type=Path, metavar="FILE.json", help="results to take along")
+    parser.add_argument("--probe", choices=["flash", "cudnn"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    some = arguments.rows or set(arguments.only) != set(TABLES)
+    if some and not (arguments.output or arguments.add_to or arguments.probe):
+        parser.error("some of the rows only: name --output, or --add-to with what they are to be added to")
+    return arguments
+
+
+def main() -> int:
+    """Measure the tables one after another, write them after every row, print them."""
+    arguments = parsed()
+    if arguments.probe:
+        probe(arguments.probe)
+        return 0
+    torch._dynamo.config.recompile_limit = COMPILED_SHAPES
+    names = chosen({key: row_names(key) for key in TABLES if key in arguments.only}, arguments.rows)
+    facts, earlier = environment(), arguments.add_to
+    results = KernelResults.read(earlier, facts) if earlier else KernelResults(facts)
+    output = arguments.output or earlier or Path(__file__).parent / "results" / "kernels"
+    with EndedEarly() as ended_early:
+        measure(names, results, output)
+    print(results.text(NOTES))
+    if lacking := results.lacking(names):
+        print(f"not measured: {'; '.join(lacking)}", file=sys.stderr)
+    return UNDECIDED if ended_early else int(bool(lacking))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

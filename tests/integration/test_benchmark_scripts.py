@@ -73,7 +73,7 @@ results = {
 names = [p.name for make in kernels.PROBLEMS.values() for p in make()]
 print([t.what for t in targets(results) if t.verdict == "not measured"], set(kernels.TABLES) ^ set(kernels.TITLES))
 print([name for name in names if names.count(name) > 1])
-print([key for key in kernels.PROBLEMS if not kernels._to_compile(key)])
+print([key for key in kernels.PROBLEMS if not kernels._to_compile(key, kernels.row_names(key))])
 """
 COLUMNS = [f"{name}{what}" for name in ("", "triton ", "cuda ") for what in ("of copy", "× torch", "× compiled")]
 COLUMNS += ["× flash", "× cudnn"]
