@@ -6,6 +6,9 @@ Runs the gallery (tests/checks, and tests/gpu/test_checks.py where there is a GP
 prints the time that the checks of one benchmark took, and how many took longer than the half second that is promised.
 The gallery's budget is ample, so that a busy machine leaves nothing out; that of tests/gpu is the real one. On a GPU it
 also measures what one `.item()` costs the training step of the examples.
+
+A case that fails is named at once, with its reason in a line; the ends of their tracebacks come last. Where a time
+limit (SIGTERM) or Ctrl-C ends it, the counts so far are printed.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from early_end import UNDECIDED, EndedEarly
 
 ROOT = Path(__file__).parents[1]
 GALLERY = (
@@ -43,6 +47,9 @@ HONEST = ("honest", "are_not", "reused", "kernel_list", "left_alone")
 """What the honest cases of files that hold both have in their names."""
 
 
+REASON_CHARACTERS = 300
+
+
 class Counts:
     """Counts the gallery's cases: (tricks or honest, device) and whether they went as they should."""
 
@@ -53,37 +60,61 @@ class Counts:
         self.failed: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a case."""
-        if report.when != "call" or report.skipped:
+        """Count a case, and tell at once of one that failed, in its preparation or its end too."""
+        if report.failed:
+            self._tell(report)
+        if report.skipped or report.when == "teardown" or (report.when == "setup" and report.passed):
             return
         device = "GPU" if "tests/gpu" in report.nodeid or "[cuda:0" in report.nodeid else "CPU"
         honest = any(word in report.nodeid for word in HONEST) and "test_tricks" not in report.nodeid
         key = ("honest callables left alone" if honest else "tricks caught", device)
         self.all[key] += 1
         self.passed[key] += report.passed
-        if report.failed:
-            self.failed.append(f"{report.nodeid}\n{report.longreprtext[-1500:]}")
         seconds = [float(value) for name, value in report.user_properties if name == "check_seconds"]
         self.check_seconds.setdefault(device, []).extend(seconds)
+
+    def _tell(self, report: pytest.TestReport) -> None:
+        self.failed.append(f"{report.nodeid}\n{report.longreprtext[-1500:]}")
+        print(f"\nFAILED {report.nodeid}{_where(report)}: {_reason(report)}", flush=True)
+
+    def told(self) -> str:
+        """Return the counts, and how long the checks of one benchmark took."""
+        lines = [f"{key[1]}: {key[0]}: {self.passed[key]} of {self.all[key]}" for key in sorted(self.all)]
+        for device, seconds in sorted(self.check_seconds.items()):
+            if seconds:
+                middle = sorted(seconds)[len(seconds) // 2]
+                over = sum(one > LONGEST_S for one in seconds)
+                lines.append(
+                    f"{device}: checks of one benchmark: median {middle:.3f} s, longest {max(seconds):.3f} s, "
+                    f"{over} of {len(seconds)} over {LONGEST_S} s"
+                )
+        return "\n".join(lines)
+
+
+def _where(report: pytest.TestReport) -> str:
+    return "" if report.when == "call" else f" ({report.when})"
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Return in one line why a case failed."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " | ".join(lines)[:REASON_CHARACTERS] or "no reason given"
 
 
 def main(arguments: list[str]) -> int:
     """Run the gallery and print the counts."""
     counts = Counts()
     paths = [str(ROOT / path) for path in GALLERY]
-    code = pytest.main(["-q", "--no-header", "--tb=no", "-p", "no:randomly", *paths, *arguments], plugins=[counts])
+    with EndedEarly() as ended_early:
+        options = ["-q", "--no-header", "--tb=no", "-p", "no:randomly"]
+        code = pytest.main([*options, *paths, *arguments], plugins=[counts])
     for text in counts.failed:
         print(text)
-    for key in sorted(counts.all):
-        print(f"{key[1]}: {key[0]}: {counts.passed[key]} of {counts.all[key]}")
-    for device, seconds in sorted(counts.check_seconds.items()):
-        if seconds:
-            middle = sorted(seconds)[len(seconds) // 2]
-            over = sum(one > LONGEST_S for one in seconds)
-            print(
-                f"{device}: checks of one benchmark: median {middle:.3f} s, longest {max(seconds):.3f} s, "
-                f"{over} of {len(seconds)} over {LONGEST_S} s"
-            )
+    print(counts.told(), flush=True)
+    if ended_early or code == pytest.ExitCode.INTERRUPTED:
+        return UNDECIDED
     import torch
 
     if torch.cuda.is_available():

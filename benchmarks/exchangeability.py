@@ -34,6 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from early_end import UNDECIDED, EndedEarly
 from exchangeability_rounds import (
     CONDITIONS,
     FEWEST_ROUNDS,
@@ -46,7 +47,7 @@ from exchangeability_rounds import (
     load,
     report,
 )
-from records import UNDECIDED, EndedEarly, code_digest, machine, write_record
+from records import code_digest, machine, write_record
 from suite_runs import fresh_command, names, node_id_of, session, short_name
 
 from pytest_gpuperf.compare.fresh import Limits, run_fresh

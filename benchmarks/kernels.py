@@ -27,10 +27,10 @@ from pathlib import Path
 
 import torch
 import triton
+from early_end import UNDECIDED, EndedEarly
 from kernel_results import KernelResults, chosen, name_of
 from kernel_tables import TITLES, Row, duration_us, with_rates, with_ratios
 from queued_timing import time_rivals_us
-from records import UNDECIDED, EndedEarly
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from example_kernels.attention import IMPLEMENTATIONS as ATTENTION

@@ -1,7 +1,7 @@
-"""What the scripts' records have in common: what was measured on, and that an early end loses none of it.
+"""What the scripts' records have in common: what was measured on, and how they are written.
 
-Scripts write their record again after every part of it (`write_record`), and measure within `EndedEarly`, so that a
-time limit leaves what there was, in the file and on the screen.
+A script that measures for longer than seconds writes its record again after every part of it, and measures within
+`EndedEarly` (early_end.py): a time limit leaves what there was, in the file and on the screen.
 """
 
 from __future__ import annotations
@@ -10,20 +10,16 @@ import hashlib
 import json
 import os
 import platform
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType, TracebackType
 
 from pytest_gpuperf.measure.backends.cpu import CpuBackend
 from pytest_gpuperf.store.files import write_text_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("pytest_gpuperf", "example_kernels", "benchmarks/suites")
-UNDECIDED = 3
-"""The exit code of a script that measured too little to say whether what it looks into holds."""
 
 
 def machine() -> dict[str, str]:
@@ -77,40 +73,3 @@ def write_whole(text: str, path: Path) -> None:
     """Write a file as a whole: one that is ended while it writes has not lost what was there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text_whole(path, text)
-
-
-class EndedEarly:
-    """A block that Ctrl-C and SIGTERM, which `timeout` sends, leave; what comes after it still runs.
-
-    It is true where that happened. A further SIGTERM changes nothing: `timeout` sends two.
-    """
-
-    def __init__(self) -> None:
-        self._ended = False
-        self._owner = os.getpid()
-
-    def __bool__(self) -> bool:
-        return self._ended
-
-    def __enter__(self) -> EndedEarly:
-        self._before = signal.signal(signal.SIGTERM, self._end)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        self._ended |= kind is KeyboardInterrupt
-        if not self._ended:
-            signal.signal(signal.SIGTERM, self._before)
-        else:
-            print("\nended early; what there is:", flush=True)
-        return kind is KeyboardInterrupt
-
-    def _end(self, number: int, _frame: FrameType | None) -> None:
-        if os.getpid() != self._owner:
-            # A fork has nothing to tell, and must not be kept from ending.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        if not self._ended:
-            self._ended = True
-            raise KeyboardInterrupt
