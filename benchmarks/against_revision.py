@@ -10,7 +10,8 @@ Makes a repository of the example kernels and the GeLU perf tests, and runs thre
 - hidden: the slower commit again, with the kernels installed, so that both sides would run the same copy.
   This must be refused, by the name of a module.
 
-Exits with 1 where a comparison does not end as it should.
+Says what each of them is at, with the seconds since its start, and writes the record after each. Exits with 1 where one
+does not end as it should, with 3 where it is ended early: what was seen of the comparison under way is told, too.
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from early_end import UNDECIDED, EndedEarly
 from records import machine, write_record
 from suite_runs import pytest_arguments
+from watched import Finished, run_watched
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TESTS = "perf/test_gelu.py"
@@ -42,6 +46,9 @@ SLOWER_ON_CPU = (
     "    return torch.nn.functional.gelu(x, approximate=approximate)",
 )
 COMPARISONS = ("slower", "hidden", "unchanged")
+PHASE = re.compile(r"(collected \d+ items?.*|\S+\.py \S+|gpuperf: .*: [01]/\d+|gpuperf: .*, done|=+ .* in [\d.]+s.*)$")
+"""What tells how far pytest is: what it collected, its own tests, each fresh process's first one, the end."""
+SEEN_CHARACTERS = 5000
 REFUSED = 4
 
 
@@ -57,6 +64,27 @@ class Ended:
     as_it_should: bool
     said: str = ""
     """For a refusal, its reason."""
+    phases: list[str]
+
+
+@dataclass(slots=True)
+class Watch:
+    """What was seen of one comparison while it ran."""
+
+    what: str
+    phases: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    _last: str = ""
+
+    def saw(self, seconds: float, line: str) -> None:
+        """Keep a line; print it where it tells of a phase."""
+        if line == self._last:
+            return
+        self._last = line
+        self.lines.append(line)
+        if PHASE.match(line):
+            self.phases.append(f"{seconds:.1f} s: {line}")
+            print(f"  {self.what}, {self.phases[-1]}", flush=True)
 
 
 class Repository:
@@ -99,20 +127,14 @@ class Repository:
         return done.stdout
 
 
-def compare(repository: Repository, what: str, head: Sequence[str], options: Sequence[str], **env: str) -> Ended:
+def compare(repository: Repository, watch: Watch, head: Sequence[str], options: Sequence[str], **env: str) -> Ended:
     """Compare the working tree with the previous commit."""
-    results = repository.path.parent / f"{what}.json"
-    command = [sys.executable, *head, *pytest_arguments(), TESTS, "-q", "--gpuperf-against=HEAD~1", *options]
+    what, results = watch.what, repository.path.parent / f"{watch.what}.json"
+    command = [sys.executable, *head, *pytest_arguments(), TESTS, "--gpuperf-against=HEAD~1", *options]
     begun = time.perf_counter()
-    done = subprocess.run(
-        [*command, f"--gpuperf-json={results}"],
-        cwd=repository.path,
-        # Threads of a CPU that wait for each other would measure the machine's other load.
-        env={"OMP_NUM_THREADS": "1", **os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # Threads of a CPU that wait for each other would measure the machine's other load.
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, **env}
+    done = run_watched([*command, f"--gpuperf-json={results}"], repository.path, environment, watch.saw)
     outcomes = json.loads(results.read_bytes())["outcomes"] if results.exists() else []
     names = {outcome["benchmark"]["node_id"].rpartition("::")[2]: outcome["decision"] for outcome in outcomes}
     verdicts = {name: decision["verdict"] for name, decision in names.items()}
@@ -124,14 +146,15 @@ def compare(repository: Repository, what: str, head: Sequence[str], options: Seq
         seconds=round(time.perf_counter() - begun, 1),
         as_it_should=_as_it_should(what, done, verdicts) and repository.worktrees() == 1,
         said=done.stderr.strip() if what == "hidden" else "",
+        phases=watch.phases,
     )
     print(told(ended), flush=True)
     if not ended.as_it_should:
-        print(done.stdout[-5000:], done.stderr[-3000:], flush=True)
+        print(done.stdout[-SEEN_CHARACTERS:], done.stderr[-SEEN_CHARACTERS:], flush=True)
     return ended
 
 
-def _as_it_should(what: str, done: subprocess.CompletedProcess[str], verdicts: dict[str, str]) -> bool:
+def _as_it_should(what: str, done: Finished, verdicts: dict[str, str]) -> bool:
     if what == "hidden":
         return done.returncode == REFUSED and "example_kernels" in done.stderr
     regressed = [name for name, verdict in verdicts.items() if verdict == "regressed"]
@@ -148,8 +171,56 @@ def told(ended: Ended) -> str:
     return f"{ended.what}: exit {ended.exit_code}, {shown or ended.said}, {ended.seconds:.0f} s: {mark}"
 
 
+class Comparisons:
+    """Runs comparisons one after another; writes the record after each."""
+
+    def __init__(self, about: dict[str, str], options: Sequence[str], out: Path | None) -> None:
+        self._about = about
+        self._options = options
+        self._out = out
+        self._under_way: Watch | None = None
+        self.ended: list[Ended] = []
+
+    def all_of(self, chosen: Sequence[str], folder: Path) -> None:
+        """Make the repository, run the chosen comparisons."""
+        (folder / "repository").mkdir()
+        repository = Repository(folder / "repository")
+        repository.change(*(SLOWER_ON_GPU if "gpu" in self._about else SLOWER_ON_CPU))
+        if "slower" in chosen:
+            self._run(repository, "slower", ["-m", "pytest"])
+        if "hidden" in chosen:
+            shutil.copytree(repository.path / "example_kernels", folder / "installed" / "example_kernels")
+            path = os.pathsep.join([str(folder / "installed"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+            self._run(repository, "hidden", AS_SCRIPT, PYTHONPATH=path)
+        if "unchanged" in chosen:
+            repository.change("pytest.ini", "[pytest]\n", "[pytest]\n# Nothing else is set.\n")
+            self._run(repository, "unchanged", ["-m", "pytest"])
+
+    def _run(self, repository: Repository, what: str, head: Sequence[str], **env: str) -> None:
+        print(f"{what}: begun", flush=True)
+        self._under_way = Watch(what)
+        self.ended.append(compare(repository, self._under_way, head, self._options, **env))
+        self._under_way = None
+        self.write()
+
+    def write(self) -> None:
+        """Write what there is."""
+        record: dict[str, object] = {"machine": self._about, "comparisons": [asdict(ended) for ended in self.ended]}
+        if self._under_way:
+            record["ended_within"] = {"what": self._under_way.what, "phases": self._under_way.phases}
+        write_record(record, self._out, indent=1)
+
+    def seen(self) -> str:
+        """Return how the comparisons ended, and the end of what the one under way has printed."""
+        lines = [told(ended) for ended in self.ended]
+        if self._under_way:
+            lines += [f"{self._under_way.what}: ended within it; the end of its output:"]
+            lines += ["\n".join(self._under_way.lines)[-SEEN_CHARACTERS:]]
+        return "\n".join(lines)
+
+
 def main() -> int:
-    """Make the repository, run the three comparisons, write the record."""
+    """Run the three comparisons, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=8, help="runs of each side, at least 7 to fail (default: 8)")
     parser.add_argument("--max-time", default="0.2", help="of one benchmark in one run, in seconds (default: 0.2)")
@@ -159,27 +230,16 @@ def main() -> int:
     arguments = parser.parse_args()
     about = machine()
     print(about, flush=True)
-    on_gpu = "gpu" in about
-    chosen = arguments.k or ("bfloat16 and (torch or triton or unfused)" if on_gpu else "torch or unfused")
+    chosen = arguments.k or ("bfloat16 and (torch or triton or unfused)" if "gpu" in about else "torch or unfused")
     options = [f"--gpuperf-runs={arguments.runs}", f"--gpuperf-max-time={arguments.max_time}", "-k", chosen]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "repository").mkdir()
-        repository = Repository(folder / "repository")
-        sessions = []
-        repository.change(*(SLOWER_ON_GPU if on_gpu else SLOWER_ON_CPU))
-        if "slower" in arguments.only:
-            sessions.append(compare(repository, "slower", ["-m", "pytest"], options))
-        if "hidden" in arguments.only:
-            shutil.copytree(repository.path / "example_kernels", folder / "installed" / "example_kernels")
-            path = os.pathsep.join([str(folder / "installed"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-            sessions.append(compare(repository, "hidden", AS_SCRIPT, options, PYTHONPATH=path))
-        if "unchanged" in arguments.only:
-            repository.change("pytest.ini", "[pytest]\n", "[pytest]\n# Nothing else is set.\n")
-            sessions.append(compare(repository, "unchanged", ["-m", "pytest"], options))
-    record = {"machine": about, "comparisons": [asdict(ended) for ended in sessions]}
-    write_record(record, arguments.out, indent=1)
-    return 0 if all(ended.as_it_should for ended in sessions) else 1
+    comparisons = Comparisons(about, options, arguments.out)
+    with EndedEarly() as ended_early, tempfile.TemporaryDirectory() as name:
+        comparisons.all_of(arguments.only, Path(name))
+    if ended_early:
+        comparisons.write()
+        print(comparisons.seen())
+        return UNDECIDED
+    return 0 if all(ended.as_it_should for ended in comparisons.ended) else 1
 
 
 if __name__ == "__main__":
