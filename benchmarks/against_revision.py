@@ -83,7 +83,8 @@ class Watch:
         self._last = line
         self.lines.append(line)
         if PHASE.match(line):
-            self.phases.append(f"{seconds:.1f} s: {line}")
+            phase = line.strip("= ")
+            self.phases.append(f"{seconds:.1f} s: {phase}")
             print(f"  {self.what}, {self.phases[-1]}", flush=True)
 
 

@@ -12,19 +12,25 @@ Measures an addition, copies of several sizes (on an H200 up to a millisecond) a
   calls (in a CUDA graph, in loops on a CPU) one of them is counted, and the share says nothing.
 
 The first test of a process also starts the profiler and loads kernels; it is run once ahead and left out.
+
+The record is written after every test; the table is of what there is where a time limit ends it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+from early_end import UNDECIDED, EndedEarly
 from records import machine, write_record
 from suite_runs import pytest_arguments
 from tabulate import tabulate
@@ -44,9 +50,9 @@ def add(x):
 def product(a, b):
     return a @ b
 
-@pytest.mark.parametrize("turn", range({repeats} + 1))
 @pytest.mark.parametrize("what", [*SIZES, "product"])
-def test_budget(gpubench, what, turn):
+@pytest.mark.parametrize("turn", range({repeats} + 1))
+def test_budget(gpubench, record_property, what, turn):
     if what == "product":
         size = 4096 if {on_gpu} else 256
         x = torch.randn(size, size, device=gpubench.device, dtype=torch.bfloat16 if {on_gpu} else torch.float32)
@@ -54,20 +60,21 @@ def test_budget(gpubench, what, turn):
     else:
         x = torch.randn(SIZES[what], device=gpubench.device)
         gpubench(add if what.startswith("add") else copy, x)
+    result = gpubench.result
+    record_property("told", dict(what=what, turn=turn, mean_us=result.mean_us, trial_count=result.trials))
 """
+PIPE = "TIME_BUDGET_PIPE"
 CONFTEST = """
-import json, pathlib, time
+import dataclasses, json, os, time
 from contextlib import contextmanager
-from pytest_gpuperf.session.bench import Bench, ItemMeasurer
+from pytest_gpuperf.session.bench import ItemMeasurer
 
 PHASES = {}
-OUT = pathlib.Path(__file__).with_name("phases.json")
 
 def pytest_configure(config):
     # Measurements mark their phases for a timeline; here they are timed.
     plan = ItemMeasurer._plan
     def timed(self, call, settings):
-        import dataclasses
         phases = PHASES.setdefault(self._node_id, {})
         @contextmanager
         def annotate(name):
@@ -78,35 +85,34 @@ def pytest_configure(config):
     ItemMeasurer._plan = timed
 
 def pytest_runtest_logreport(report):
-    if report.when == "call":
-        PHASES.setdefault(report.nodeid, {})["test"] = report.duration
-
-def pytest_sessionfinish():
-    OUT.write_text(json.dumps(PHASES))
+    if report.when == "call" and report.passed:
+        line = {**dict(report.user_properties)["told"], **PHASES[report.nodeid], "test": report.duration}
+        os.write(int(os.environ["TIME_BUDGET_PIPE"]), (json.dumps(line) + "\\n").encode())
 """
 
 
-def measure(repeats: int, *, on_gpu: bool) -> dict[str, list[dict[str, float]]]:
-    """Return for each benchmark the seconds of its phases, a dictionary for each repeat."""
-    with tempfile.TemporaryDirectory() as name:
+def tests(repeats: int, *, on_gpu: bool) -> Iterator[dict[str, Any]]:
+    """Yield the seconds of each test's phases, with its benchmark, turn, mean and trials, as soon as it has passed."""
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as output:
         folder = Path(name)
         (folder / "test_budget.py").write_text(SUITE.format(repeats=repeats, on_gpu=on_gpu))
         (folder / "conftest.py").write_text(textwrap.dedent(CONFTEST))
-        command = [sys.executable, "-m", "pytest", "-q", *pytest_arguments(), "--gpuperf", "--gpuperf-json=out.json"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(done.stdout + done.stderr)
-        phases = json.loads((folder / "phases.json").read_text())
-        outcomes = json.loads((folder / "out.json").read_text())["outcomes"]
-    found: dict[str, list[dict[str, float]]] = {}
-    for outcome in outcomes:
-        node_id = outcome["benchmark"]["node_id"]
-        what, turn = node_id.rpartition("[")[2].rstrip("]").rsplit("-", 1)
-        if turn != "0":
-            (run,) = outcome["runs"]
-            timed = run["mean_us"] * run["trials"] / 1e6
-            found.setdefault(what, []).append({**phases[node_id], "timed": timed, "mean_us": run["mean_us"]})
-    return found
+        command = [sys.executable, "-m", "pytest", "-q", *pytest_arguments(), "--gpuperf"]
+        reading, writing = os.pipe()
+        environment = {**os.environ, PIPE: str(writing)}
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=output, stderr=subprocess.STDOUT, pass_fds=[writing], env=environment
+        )
+        os.close(writing)
+        try:
+            with os.fdopen(reading, encoding="utf-8") as lines:
+                yield from map(json.loads, lines)
+            if process.wait():
+                output.seek(0)
+                raise SystemExit(output.read())
+        finally:
+            process.kill()
+            process.wait()
 
 
 def table(found: dict[str, list[dict[str, float]]]) -> str:
@@ -132,10 +138,17 @@ def main() -> int:
     arguments = parser.parse_args()
     about = machine()
     print(about, flush=True)
-    found = measure(arguments.repeats, on_gpu="gpu" in about)
+    found: dict[str, list[dict[str, float]]] = {}
+    with EndedEarly() as ended_early:
+        for test in tests(arguments.repeats, on_gpu="gpu" in about):
+            what, turn = str(test.pop("what")), test.pop("turn")
+            print(f"{what}, turn {turn}: {test['test']:.1f} s", flush=True)
+            if turn:
+                timed = {"timed": test["mean_us"] * test.pop("trial_count") / 1e6}
+                found.setdefault(what, []).append({**test, **timed})
+                write_record({"machine": about, "seconds": found}, arguments.out)
     print(table(found))
-    write_record({"machine": about, "seconds": found}, arguments.out)
-    return 0
+    return UNDECIDED if ended_early else 0
 
 
 if __name__ == "__main__":
