@@ -13,7 +13,8 @@ Everything is measured by `pytest --gpuperf` on suites/test_kernels.py:
    plugin's own screen and decision. Replays show what chance does to the gate; they hold no more runs than were taken.
 
 A session of unchanged code must fail nothing; a slower one must fail those two and nothing else. Exits with 1 where
-more than 1 % of the unchanged sessions fail, or fewer than 95 % of the slower ones end as they should.
+more than 1 % of the unchanged sessions fail, or fewer than 95 % of the slower ones end as they should, with 3 where it
+was ended early. The record is written after each pool of runs and each session; `--from` makes the tables of it.
 `--from FILE.json` replays a record anew; `--from FILE.npz` replays recorded processes (the format of
 `gpuperf calibrate --from`), whose slower kernels are `gelu_64m_p2` and `matmul_4k_p2`: about 2 %.
 """
@@ -32,6 +33,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import msgspec
+from early_end import UNDECIDED, EndedEarly
 from records import machine, write_record
 from suite_runs import Runs, Session, plain, session, stored_runs
 from tabulate import tabulate
@@ -45,6 +47,12 @@ from pytest_gpuperf.measure.samples import RunRecord
 SLOWED = ("gelu_64m", "matmul_4k")
 BASELINE_RUNS = 10
 SESSION_RUNS = 8
+POOLS = {
+    "baseline_runs": ("main", BASELINE_RUNS),
+    "unchanged_runs": ("again", SESSION_RUNS),
+    "slower_runs": ("slower", SESSION_RUNS),
+}
+"""What each pool of whole-suite runs is stored as, and of how many runs."""
 SLOWER = "GPUPERF_SUITE_SLOWER"
 LEAST_DETECTED = 0.95
 LEAST_QUIET = 0.99
@@ -206,23 +214,24 @@ def hold(sessions: Sequence[Ended]) -> bool:
     return sum(unchanged) >= LEAST_QUIET * len(unchanged) and sum(slower) >= LEAST_DETECTED * len(slower)
 
 
-def record(arguments: argparse.Namespace) -> dict[str, object]:
-    """Measure pools and real sessions; return everything as plain values."""
+def record(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
+    """Measure pools and real sessions; yield what there is as plain values after each, and write it."""
     about = machine()
     print(about, flush=True)
     options = [f"--gpuperf-max-time={arguments.max_time}", "--gpuperf-fresh-start=fork", *arguments.pytest.split()]
     content: dict[str, object] = {"machine": about, "slower_share": arguments.slower}
+    content |= {"real_sessions": [], "own_runs": {}}
     with tempfile.TemporaryDirectory() as name:
         recording = Recording(Path(name), arguments.minutes, arguments.slower, options)
-        content["baseline_runs"] = plain(recording.pool("main", BASELINE_RUNS))
-        content["unchanged_runs"] = plain(recording.pool("again", SESSION_RUNS))
-        content["slower_runs"] = plain(recording.pool("slower", SESSION_RUNS, slower=True))
+        for key, (stored, runs) in POOLS.items():
+            content[key] = plain(recording.pool(stored, runs, slower=key == "slower_runs"))
+            write_record(content, arguments.out)
+            yield content
         for _ in recording.real_sessions(arguments.real):
             content["real_sessions"] = [asdict(ended) for ended in recording.sessions]
             content["own_runs"] = plain(recording.own)
-            # What there is, so that a run that is cut short is not lost.
             write_record(content, arguments.out)
-    return content
+            yield content
 
 
 def _recorded(path: Path, method: str) -> tuple[Runs, Runs]:
@@ -249,11 +258,19 @@ def main() -> int:
     parser.add_argument("--method", default="clocked", help="of a recording (default: clocked)")
     parser.add_argument("--out", type=Path, help="where to write the record as JSON")
     arguments = parser.parse_args()
+    ended_early = EndedEarly()
     if arguments.recorded and arguments.recorded.suffix == ".npz":
         content, real = {"recording": arguments.recorded.name}, []
         unchanged, slower = _recorded(arguments.recorded, arguments.method)
     else:
-        content = json.loads(arguments.recorded.read_text()) if arguments.recorded else record(arguments)
+        content = json.loads(arguments.recorded.read_text()) if arguments.recorded else {}
+        if not arguments.recorded:
+            with ended_early:
+                for so_far in record(arguments):
+                    content = so_far
+        if lacking := [key for key in POOLS if key not in content]:
+            print(f"nothing to replay: there are no {', '.join(lacking)}")
+            return UNDECIDED
         real = msgspec.convert(content["real_sessions"], list[Ended])
         pools = [_runs(content[key]) for key in ("baseline_runs", "unchanged_runs", "own_runs")]
         unchanged = {label: [run for pool in pools for run in pool.get(label, [])] for label in pools[0]}
@@ -263,6 +280,8 @@ def main() -> int:
     print(table(real, replays))
     wrong = [asdict(ended) for ended in replays if not ended.as_it_should]
     write_record({**content, "deals": arguments.deals, "replayed_not_as_they_should": wrong}, arguments.out)
+    if ended_early:
+        return UNDECIDED
     return 0 if hold(real) and hold(replays) else 1
 
 

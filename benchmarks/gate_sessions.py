@@ -6,7 +6,7 @@
     python benchmarks/gate_sessions.py cpu [--sessions N] [--out FILE]
         On a CPU, with real functions: N sessions of unchanged code and N with one function doing twice the work.
 
-Ends with a table of the sessions and exits with 1 where one did not end as it should.
+Exits with 1 where a session did not end as it should, with 3 where it was ended early; FILE is written after each.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from early_end import UNDECIDED, EndedEarly
 from records import machine, write_record
 from suite_runs import pytest_arguments
 
@@ -92,7 +94,11 @@ class Session:
 class Suite:
     """Runs sessions on one suite and storage, and remembers how they ended."""
 
-    def __init__(self, cwd: Path, arguments: list[str], storage: Path) -> None:
+    def __init__(
+        self, cwd: Path, arguments: list[str], storage: Path, keep: Callable[[Sequence[Session]], None]
+    ) -> None:
+        """`keep` is called with all sessions after each."""
+        self._keep = keep
         self._cwd = cwd
         self._arguments = arguments
         self._storage = storage
@@ -110,6 +116,7 @@ class Suite:
             )
             session = read_session(what, time.perf_counter() - begun, done, junit, results, expected)
         self.sessions.append(session)
+        self._keep(self.sessions)
         print(row(session), flush=True)
         if not session.as_expected:
             print(session.tail, flush=True)
@@ -194,24 +201,32 @@ def main() -> int:
     arguments = parser.parse_args()
     about = machine()
     print(about, flush=True)
-    with tempfile.TemporaryDirectory() as name:
+
+    def keep(sessions: Sequence[Session]) -> None:
+        plain = [asdict(session) | {"tail": ""} for session in sessions]
+        write_record({"machine": about, "sessions": plain}, arguments.out, indent=1)
+
+    sessions, ended_well = [], False
+    with EndedEarly() as ended_early, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        extra = arguments.pytest.split()
+        extra, storage = arguments.pytest.split(), folder / "storage"
         if arguments.device == "gpu":
-            suite = Suite(REPOSITORY, ["example_kernels/gelu", "-k", arguments.k, *extra], folder / "storage")
+            suite = Suite(REPOSITORY, ["example_kernels/gelu", "-k", arguments.k, *extra], storage, keep)
+            sessions = suite.sessions
             ended_well = gpu_story(suite)
         else:
             (folder / "test_functions.py").write_text(CPU_SUITE)
-            suite = Suite(folder, ["test_functions.py", *extra], folder / "storage")
+            suite = Suite(folder, ["test_functions.py", *extra], storage, keep)
+            sessions = suite.sessions
             ended_well = cpu_story(suite, arguments.sessions)
-    as_expected = sum(session.as_expected for session in suite.sessions)
-    print(f"{as_expected} of {len(suite.sessions)} sessions ended as expected")
-    for message in {session.what: session.messages for session in suite.sessions if session.messages}.items():
+    as_expected = sum(session.as_expected for session in sessions)
+    print(f"{as_expected} of {len(sessions)} sessions ended as expected")
+    for message in {session.what: session.messages for session in sessions if session.messages}.items():
         print(*message, sep="\n")
         break
-    sessions = [asdict(session) | {"tail": ""} for session in suite.sessions]
-    write_record({"machine": about, "sessions": sessions}, arguments.out, indent=1)
-    return 0 if ended_well and as_expected == len(suite.sessions) else 1
+    if ended_early:
+        return UNDECIDED
+    return 0 if ended_well and as_expected == len(sessions) else 1
 
 
 if __name__ == "__main__":

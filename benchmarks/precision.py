@@ -32,6 +32,7 @@ import functools
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -42,6 +43,7 @@ from statistics import fmean
 from typing import Any
 
 import msgspec
+from early_end import UNDECIDED, EndedEarly
 from precision_tables import EVENTS, OURS, REFERENCE, Timed, chosen_kind, report
 from records import machine, write_record
 
@@ -223,20 +225,25 @@ def in_a_fork(work: Callable[[], object], path: Path) -> str:
             os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="backslashreplace"))
         finally:
             os._exit(code)
-    _, status = os.waitpid(child, 0)
+    try:
+        _, status = os.waitpid(child, 0)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
     code = os.waitstatus_to_exitcode(status)
     return f"exit code {code}" if code else ""
 
 
-def measure_all(arguments: argparse.Namespace, about: dict[str, str]) -> dict[str, Any]:
-    """Run the processes one after another; write what there is after each."""
+def measure_all(arguments: argparse.Namespace, record: dict[str, Any]) -> None:
+    """Run the processes one after another; add each to the record, and write that."""
     import torch
     import torch.utils.benchmark
 
     if arguments.device.startswith("cuda"):
         import triton.testing  # noqa: F401  # once, for all forks
 
-    begun, last_s, record = time.perf_counter(), 0.0, _record(arguments, about)
+    begun, last_s = time.perf_counter(), 0.0
     with tempfile.TemporaryDirectory() as folder:
         for number in range(arguments.processes):
             spent_s = time.perf_counter() - begun
@@ -257,7 +264,6 @@ def measure_all(arguments: argparse.Namespace, about: dict[str, str]) -> dict[st
             record["seconds"] = round(time.perf_counter() - begun, 1)
             _write(record, arguments)
     del torch
-    return record
 
 
 def _record(arguments: argparse.Namespace, about: dict[str, str]) -> dict[str, Any]:
@@ -293,12 +299,18 @@ def main() -> int:
     arguments = parser.parse_args()
     # Lets a fork use CUDA although this process has been asked for devices.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    ended_early = EndedEarly()
     if arguments.source:
         record = json.loads(arguments.source.read_text())
     else:
-        record = measure_all(arguments, machine())
+        record = _record(arguments, machine())
+        with ended_early:
+            measure_all(arguments, record)
     _write(record, arguments)
-    print(report(record))
+    if len(record["processes"]) > 1:
+        print(report(record))
+    if ended_early:
+        return UNDECIDED
     return 0 if len(record["processes"]) > 1 else 1
 
 

@@ -1,23 +1,28 @@
 """Find the tile sizes of the example kernels on this GPU; prints a table a problem, fastest first.
 
-    python benchmarks/tune_kernels.py [softmax] [attention] [attention-wide] [softmax-single]
+    python benchmarks/tune_kernels.py [softmax] [attention] [attention-wide] [softmax-single] [--out FILE]
 
 By default the first two, which are of heads of 64 and 128. The third is of heads of 256, the last compares variants of
 the single-tile softmax kernel that are not shipped.
 
 Candidates are compiled in parallel first, into Triton's cache, then timed one after another in turn.
+Tables are printed, and the file written, as they are measured.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import torch
+from early_end import UNDECIDED, EndedEarly
 from queued_timing import time_rivals_us
+from records import write_whole
 from softmax_candidates import candidates
 
 from example_kernels.attention import with_triton as attention
@@ -83,7 +88,7 @@ def compile_attention(candidate: tuple) -> str:
     return ""
 
 
-def tune_attention(widths: tuple[int, ...] = (128, 64)) -> None:
+def tune_attention(widths: tuple[int, ...] = (128, 64)) -> Iterator[str]:
     """Time every candidate of the three kernels, for heads of `widths`."""
     tables = (("forward", FORWARD, 2.0), ("keys", KEYS, 4.0), ("queries", QUERIES, 3.0))
     candidates = [
@@ -94,17 +99,18 @@ def tune_attention(widths: tuple[int, ...] = (128, 64)) -> None:
         for causal in (False, True)
     ]
     with ProcessPoolExecutor(COMPILERS, mp_context=get_context("spawn")) as pool:
-        print("\n".join(filter(None, pool.map(compile_attention, candidates))), flush=True)
+        for failed in filter(None, pool.map(compile_attention, candidates)):
+            print(failed, flush=True)
     for (kind, table, matmuls), width, causal in itertools.product(tables, widths, (False, True)):
         batch, heads, length, _ = PROBLEMS[width]
         flops = matmuls * 2 * batch * heads * length**2 * width * (0.5 if causal else 1.0)
         calls = {str(t): attention_call(kind, width, Tiles(*t), causal) for t in table[width]}
         calls["shipped"] = attention_call(kind, width, None, causal)
         times = time_rivals_us(calls, rounds=4, calls=4)
-        _print(f"attention {kind} d{width}{' causal' if causal else ''}", times, flops)
+        yield table(f"attention {kind} d{width}{' causal' if causal else ''}", times, flops)
 
 
-def tune_softmax() -> None:
+def tune_softmax() -> Iterator[str]:
     """Time single tiles by rows and warps, shared rows by tile and warps, each beside a copy."""
     for rows, columns, choices in (
         (65536, 256, [(r, w) for r in (4, 8, 16, 32) for w in (2, 4, 8)]),
@@ -122,7 +128,7 @@ def tune_softmax() -> None:
                     x, y, *x.shape, x.stride(0), many, x.shape[1], num_warps=warps
                 )
             )
-        _print(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=4))
+        yield table(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=4))
     for rows, columns in ((512, 131072), (64, 1048576), (4096, 65536), (2048, 40000)):
         x = torch.randn(rows, columns, device="cuda")
         y = torch.empty_like(x)
@@ -131,7 +137,7 @@ def tune_softmax() -> None:
             calls[strategy] = lambda x=x, y=y, strategy=strategy: softmax.softmax_rows(x, y, strategy)
         for tile, warps, programs in ((16384, 16, 2), (8192, 8, 4), (4096, 4, 8), (32768, 32, 1), (8192, 16, 2)):
             calls[f"shared {tile} {warps} warps"] = _shared_call(x, y, tile, warps, programs)
-        _print(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=4))
+        yield table(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=4))
 
 
 def _shared_call(x: torch.Tensor, y: torch.Tensor, tile: int, warps: int, programs: int) -> Callable[[], object]:
@@ -142,7 +148,7 @@ def _shared_call(x: torch.Tensor, y: torch.Tensor, tile: int, warps: int, progra
     return call
 
 
-def tune_softmax_single() -> None:
+def tune_softmax_single() -> Iterator[str]:
     """Time variants of the single-tile kernel, in so many rounds that half a percent shows."""
     multiprocessors = torch.cuda.get_device_properties("cuda").multi_processor_count
     for rows, columns in ((16384, 1024), (65536, 256), (8192, 2048), (4096, 4096), (4096, 8192)):
@@ -154,7 +160,7 @@ def tune_softmax_single() -> None:
             calls[f"shipped, {registers} registers"] = _capped_call(x, y, registers)
         for candidate in candidates(columns):
             calls[candidate.name] = lambda x=x, y=y, c=candidate: c.launch(x, y, multiprocessors)
-        _print(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=20, calls=6))
+        yield table(f"softmax {rows}×{columns}", time_rivals_us(calls, rounds=20, calls=6))
 
 
 def _capped_call(x: torch.Tensor, y: torch.Tensor, registers: int) -> Callable[[], object]:
@@ -166,25 +172,43 @@ def _capped_call(x: torch.Tensor, y: torch.Tensor, registers: int) -> Callable[[
     )
 
 
-def _print(title: str, times: dict[str, float], flops: float = 0.0) -> None:
-    print(title)
+def table(title: str, times: dict[str, float], flops: float = 0.0) -> str:
+    """Return the candidates of one problem, fastest first."""
+    lines = [title]
     for name, us in sorted(times.items(), key=lambda item: item[1]):
         rate = f"  {flops / us / 1e6:4.0f} TFLOP/s" if flops else ""
-        print(f"  {us:9.1f} us{rate}  {name}")
-    sys.stdout.flush()
+        lines.append(f"  {us:9.1f} us{rate}  {name}")
+    return "\n".join(lines)
 
 
-TABLES = {
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "softmax": tune_softmax,
     "attention": tune_attention,
     "attention-wide": lambda: tune_attention((256,)),
     "softmax-single": tune_softmax_single,
 }
 
-if __name__ == "__main__":
-    wanted = sys.argv[1:] or ["softmax", "attention"]
+
+def main() -> int:
+    """Measure the wanted tables; print and write each as it is measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)}")
+    parser.add_argument("--out", type=Path, help="where to write the tables as text")
+    arguments = parser.parse_args()
+    wanted = arguments.tables or ["softmax", "attention"]
     if unknown := set(wanted) - set(TABLES):
-        sys.exit(f"no such table: {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
-    for table in TABLES:
-        if table in wanted:
-            TABLES[table]()
+        parser.error(f"no such table: {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
+    measured: list[str] = []
+    with EndedEarly() as ended_early:
+        for one in itertools.chain.from_iterable(TABLES[name]() for name in TABLES if name in wanted):
+            print(one, flush=True)
+            measured.append(one)
+            if arguments.out:
+                write_whole("\n".join(measured) + "\n", arguments.out)
+    if ended_early:
+        print(f"{len(measured)} tables")
+    return UNDECIDED if ended_early else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
