@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from math import exp
 from statistics import fmean, median
 
+from early_end import EndedEarly
+
 from pytest_gpuperf.compare.pairs import PairedRatio, paired_ratio
 from pytest_gpuperf.measure.backends.cpu import CpuBackend, cpu_model
 from pytest_gpuperf.measure.interleaved import LEAST_ROUNDS, Interleaved, measure_interleaved
@@ -89,19 +91,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("comparisons", nargs="?", type=int, default=COMPARISONS, help=f"default: {COMPARISONS}")
     arguments = parser.parse_args()
-    runs = [measured(BenchmarkSettings(max_time=0.15)) for _ in range(arguments.comparisons)]
-    ratios = [paired_ratio(*run.log_times) for run in runs]
-    parts = [part for _ in range(LONG) for part in stretches(measured(BenchmarkSettings(trials=LONG_TRIALS)))]
+    runs: list[Interleaved] = []
+    parts: list[PairedRatio | None] = []
+    with EndedEarly():
+        for _ in range(arguments.comparisons):
+            runs += [measured(BenchmarkSettings(max_time=0.15))]
+        for _ in range(LONG):
+            parts += stretches(measured(BenchmarkSettings(trials=LONG_TRIALS)))
     print(f"{cpu_model()}, {os.cpu_count()} cores, load average {os.getloadavg()[1]:.1f}")
     print("identical functions; a 95 % interval should miss in 5 %\n")
-    tell("gpubench.compare", ratios)
+    tell("gpubench.compare", [paired_ratio(*run.log_times) for run in runs])
     tell(f"the same, stretches of {LEAST_ROUNDS} rounds", parts)
     tell("t on single rounds", [by_rounds(run) for run in runs])
     tell("Welch on trials", [by_trials(run) for run in runs])
 
 
 def tell(what: str, ratios: Sequence[PairedRatio | None]) -> None:
-    """Print how often intervals miss, and how wide they are."""
+    """Print how often intervals miss, and how wide they are; nothing of what was not measured."""
+    if not ratios:
+        return
     width = median(ratio.high - ratio.low for ratio in ratios if ratio is not None)
     print(f"{what:<32} missed in {sum(map(misses, ratios)):>3} of {len(ratios)}; median width {width:.1%}")
 

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import msgspec
+from early_end import EndedEarly
 
 from pytest_gpuperf.compare.clock import adjusted, clock_model, clock_points, raw
 from pytest_gpuperf.compare.decide import decide
@@ -68,10 +69,14 @@ def one_run() -> Records:
 
 
 def fresh_runs(count: int) -> list[Records]:
-    """Measure in `count` fresh processes, one after another."""
+    """Measure in `count` fresh processes, one after another; return what there is where a time limit ends it."""
     command = [sys.executable, __file__, "--one"]
-    outputs = [subprocess.run(command, capture_output=True, check=True).stdout for _ in range(count)]
-    return [msgspec.json.decode(output, type=Records) for output in outputs]
+    runs: list[Records] = []
+    with EndedEarly():
+        for _ in range(count):
+            output = subprocess.run(command, capture_output=True, check=True).stdout
+            runs.append(msgspec.json.decode(output, type=Records))
+    return runs
 
 
 def without_pace(record: RunRecord) -> RunRecord:
@@ -112,7 +117,10 @@ def main() -> None:
     if arguments.one:
         sys.stdout.buffer.write(msgspec.json.encode(one_run()))
     else:
-        tell(fresh_runs(arguments.runs))
+        runs = fresh_runs(arguments.runs)
+        if len(runs) < BASELINE_RUNS + NEW_RUNS:
+            sys.exit(f"{len(runs)} runs are too few: a comparison takes {BASELINE_RUNS} + {NEW_RUNS}")
+        tell(runs)
 
 
 def tell(runs: Sequence[Records]) -> None:

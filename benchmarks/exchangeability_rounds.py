@@ -89,7 +89,7 @@ def load(path: Path) -> dict[str, Any]:
     """Return a record that is to be continued."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise SystemExit(f"--add-to: {path} is no record of this script: {error}") from error
 
 

@@ -24,6 +24,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 
+from early_end import EndedEarly
+
 PLUGINS = {"pytest-gpuperf": "pytest_gpuperf.plugin", "pytest-benchmark": "pytest_benchmark.plugin"}
 # Only the plugin under test is loaded: others would be the same on both sides, and only add noise.
 ENVIRONMENT = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -39,15 +41,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     pairs = parser.parse_args(argv).pairs
     print(f"{platform.machine()}, Python {platform.python_version()}, pytest {version('pytest')}, {pairs} pairs")
     print(f"{'plugin':<28}{'time':<11}{'without':>10}{'with':>10}{'added':>10}   95 % interval")
-    for name, module in PLUGINS.items():
-        found = _installed_version(name)
-        if found is None:
-            print(f"{name:<28}not installed")
-            continue
-        measured = _measured(module, pairs)
-        label = f"{name} {found.partition('+')[0]}"
-        for index, clock in enumerate(("elapsed", "processor")):
-            print(f"{label:<28}{clock:<11}" + _row([(a[index], b[index]) for a, b in measured]))
+    with EndedEarly():
+        for name, module in PLUGINS.items():
+            found = _installed_version(name)
+            if found is None:
+                print(f"{name:<28}not installed")
+                continue
+            measured: list[tuple[Seconds, Seconds]] = []
+            try:
+                _measure(module, pairs, measured)
+            finally:
+                _tell(f"{name} {found.partition('+')[0]}", measured, pairs)
+
+
+def _tell(label: str, measured: Sequence[tuple[Seconds, Seconds]], pairs: int) -> None:
+    """Print the rows of a plugin, of as many pairs as there are."""
+    if len(measured) < pairs:
+        print(f"{label}: ended after {len(measured)} pairs")
+    for index, clock in enumerate(("elapsed", "processor") if measured else ()):
+        print(f"{label:<28}{clock:<11}" + _row([(a[index], b[index]) for a, b in measured]), flush=True)
 
 
 def _installed_version(name: str) -> str | None:
@@ -57,19 +69,17 @@ def _installed_version(name: str) -> str | None:
         return None
 
 
-def _measured(module: str, pairs: int) -> list[tuple[Seconds, Seconds]]:
-    """The times (without, with) of each pair; which goes first alternates."""
+def _measure(module: str, pairs: int, measured: list[tuple[Seconds, Seconds]]) -> None:
+    """Add the times (without, with) of each pair; which goes first alternates."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "test_one.py").write_text("def test_one():\n    pass\n", encoding="utf-8")
         _seconds(folder, ["-p", module])  # compiles what is not compiled yet
-        found = []
         for number in range(pairs):
             if number % 2:
                 without, loaded = _seconds(folder, []), _seconds(folder, ["-p", module])
             else:
                 loaded, without = _seconds(folder, ["-p", module]), _seconds(folder, [])
-            found.append((without, loaded))
-    return found
+            measured.append((without, loaded))
 
 
 def _seconds(folder: str, options: Sequence[str]) -> Seconds:

@@ -24,6 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from early_end import EndedEarly
+
 BARE = """
 import pytest
 @pytest.mark.parametrize("n", range({count}))
@@ -53,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--pairs", type=int, default=5, help="pairs of plain sessions (default: 5)")
     pairs = parser.parse_args(argv).pairs
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    with tempfile.TemporaryDirectory() as name:
+    with EndedEarly(), tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _plain(folder, pairs)
         for count in (100, 1000):
@@ -71,7 +73,8 @@ def _plain(folder: Path, pairs: int) -> None:
     for clock in ("elapsed", "processor"):
         bare, benched = (median(getattr(s, f"{clock}_s") for s in sessions[name]) for name in ("bare", "gpubench"))
         print(
-            f"plain pytest, {clock}: {benched:.2f} s, bare tests {bare:.2f} s: {benched / bare:.2f} x ({pairs} pairs)"
+            f"plain pytest, {clock}: {benched:.2f} s, bare tests {bare:.2f} s: {benched / bare:.2f} x ({pairs} pairs)",
+            flush=True,
         )
 
 
@@ -79,7 +82,8 @@ def _measured(folder: Path, count: int) -> None:
     session = _session(folder, BENCHED, count, "--gpuperf-save-baseline=one", "--gpuperf-runs=1", *MEASURED)
     print(
         f"{count} measured, 20 trials, one run: {session.elapsed_s:.1f} s (processor {session.processor_s:.1f} s), "
-        f"peak memory {session.peak_mib:.0f} MiB"
+        f"peak memory {session.peak_mib:.0f} MiB",
+        flush=True,
     )
 
 

@@ -142,11 +142,11 @@ def main() -> int:
     with EndedEarly() as ended_early:
         for test in tests(arguments.repeats, on_gpu="gpu" in about):
             what, turn = str(test.pop("what")), test.pop("turn")
-            print(f"{what}, turn {turn}: {test['test']:.1f} s", flush=True)
             if turn:
                 timed = {"timed": test["mean_us"] * test.pop("trial_count") / 1e6}
                 found.setdefault(what, []).append({**test, **timed})
                 write_record({"machine": about, "seconds": found}, arguments.out)
+            print(f"{what}, turn {turn}: {test['test']:.1f} s", flush=True)
     print(table(found))
     return UNDECIDED if ended_early else 0
 

@@ -74,6 +74,8 @@ names = [p.name for make in kernels.PROBLEMS.values() for p in make()]
 print([t.what for t in targets(results) if t.verdict == "not measured"], set(kernels.TABLES) ^ set(kernels.TITLES))
 print([name for name in names if names.count(name) > 1])
 print([key for key in kernels.PROBLEMS if not kernels._to_compile(key, kernels.row_names(key))])
+some = kernels.chosen({key: kernels.row_names(key) for key in kernels.TABLES}, ["4096x200", "64×1048576"])
+print({key: [kernels.PROBLEMS[key]()[index].name for _, index in kernels._to_compile(key, some[key])] for key in some})
 """
 COLUMNS = [f"{name}{what}" for name in ("", "triton ", "cuda ") for what in ("of copy", "× torch", "× compiled")]
 COLUMNS += ["× flash", "× cudnn"]
@@ -86,4 +88,8 @@ def test_every_kernel_target_finds_the_problem_it_speaks_of() -> None:
     environment = {**os.environ, "PYTHONPATH": f"{BENCHMARKS.parent}{os.pathsep}{BENCHMARKS}"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["[] {'targets'}", "[]", "[]"]
+    needed = {
+        "softmax": ["64×1048576"],
+        "general": ["2×16×4096×200 backward", "2×16×4096×200 causal backward"],
+    }
+    assert done.stdout.splitlines() == ["[] {'targets'}", "[]", "[]", str(needed)]
