@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from early_end import UNDECIDED, EndedEarly
 from kernels import Attend, Call, Calls, environment
+from records import write_whole
 from traffic_counters import (
     Bandwidth,
     BandwidthMeter,
@@ -304,13 +306,13 @@ def _asked(question: Callable[[], object], what: str, said: dict[str, str]) -> o
 def write(output: Path, facts: dict[str, str], rows: Sequence[Row]) -> str:
     """Write figures and table; return the table."""
     text = markdown(facts, rows)
-    output.with_suffix(".json").write_text(json.dumps({"environment": facts, "rows": list(rows)}, indent=1) + "\n")
-    output.with_suffix(".md").write_text(text)
+    write_whole(json.dumps({"environment": facts, "rows": list(rows)}, indent=1) + "\n", output.with_suffix(".json"))
+    write_whole(text, output.with_suffix(".md"))
     return text
 
 
 def main() -> int:
-    """Measure problem after problem; return 1 where no counter could be read."""
+    """Measure problem after problem; return 1 where no counter could be read, 3 where it was ended early."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "traffic")
     parser.add_argument("--only", nargs="+", metavar="PROBLEM", default=[""], help="problems by how their names begin")
@@ -333,14 +335,15 @@ def main() -> int:
     if bandwidth:
         facts["whole bandwidth by a copy"] = f"{bandwidth.bytes_per_s / 1e12:.2f} TB/s"
         rows.append(check_row(counter, bandwidth))
-    for problem in chosen:
-        moved = by_nvml(problem, counter, bandwidth) if bandwidth else {}
-        for name, counted_bytes in problem.counted_bytes.items():
-            measured = {**moved.get(name, {}), **(counted or {}).get((problem.name, name), {})}
-            rows.append(row_of(problem.name, name, counted_bytes, measured))
-        text = write(arguments.output, facts, rows)
+    with EndedEarly() as ended_early:
+        for problem in chosen:
+            moved = by_nvml(problem, counter, bandwidth) if bandwidth else {}
+            for name, counted_bytes in problem.counted_bytes.items():
+                measured = {**moved.get(name, {}), **(counted or {}).get((problem.name, name), {})}
+                rows.append(row_of(problem.name, name, counted_bytes, measured))
+            text = write(arguments.output, facts, rows)
     print(text)
-    return 0
+    return UNDECIDED if ended_early else 0
 
 
 if __name__ == "__main__":

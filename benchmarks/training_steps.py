@@ -18,7 +18,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from early_end import UNDECIDED, EndedEarly
 from kernels import environment
+from records import write_whole
 from step_tables import Kernel, StepRow, markdown
 
 from example_kernels.training_step import IMPLEMENTATIONS, DecoderBlock, Mlp, Step
@@ -85,29 +87,30 @@ def write(output: Path, facts: dict[str, str], rows: Sequence[StepRow]) -> str:
     """Write figures and tables; return the tables."""
     text = markdown(facts, rows)
     figures = {"environment": facts, "rows": [dataclasses.asdict(row) for row in rows]}
-    output.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
-    output.with_suffix(".md").write_text(text)
+    write_whole(json.dumps(figures, indent=1) + "\n", output.with_suffix(".json"))
+    write_whole(text, output.with_suffix(".md"))
     return text
 
 
 def main() -> int:
-    """Measure kind after kind; return 1 where one could not be measured."""
+    """Measure kind after kind; return 1 where one could not be measured, 3 where it was ended early."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "training_steps")
     arguments = parser.parse_args()
     facts, rows, text, failed = environment(), [], "", 0
-    for kind in ((m, name, item) for m in MODELS for name in IMPLEMENTATIONS for item in (False, True)):
-        try:
-            rows.append(measured(*kind))
-        except Exception as error:
-            print(f"{kind}: {type(error).__name__}: {str(error)[:300]}", flush=True)
-            failed += 1
-            continue
-        torch.compiler.reset()
-        torch.cuda.empty_cache()
-        text = write(arguments.output, facts, rows)
+    with EndedEarly() as ended_early:
+        for kind in ((m, name, item) for m in MODELS for name in IMPLEMENTATIONS for item in (False, True)):
+            try:
+                rows.append(measured(*kind))
+            except Exception as error:
+                print(f"{kind}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+                failed += 1
+                continue
+            torch.compiler.reset()
+            torch.cuda.empty_cache()
+            text = write(arguments.output, facts, rows)
     print(text)
-    return min(failed, 1)
+    return UNDECIDED if ended_early else min(failed, 1)
 
 
 if __name__ == "__main__":
