@@ -46,7 +46,9 @@ SLOWER_ON_CPU = (
     "    return torch.nn.functional.gelu(x, approximate=approximate)",
 )
 COMPARISONS = ("slower", "hidden", "unchanged")
-PHASE = re.compile(r"(collected \d+ items?.*|\S+\.py \S+|gpuperf: .*: [01]/\d+|gpuperf: .*, done|=+ .* in [\d.]+s.*)$")
+PHASE = re.compile(
+    r"(collected \d+ items?.*|\S+\.py \S+|gpuperf: .*( fresh process(es)?|: [01]/\d+|, done)|=+ .* in [\d.]+s.*)$"
+)
 """What tells how far pytest is: what it collected, its own tests, each fresh process's first one, the end."""
 SEEN_CHARACTERS = 5000
 REFUSED = 4

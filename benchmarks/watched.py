@@ -34,14 +34,15 @@ def run_watched(
 
     Whatever ends the wait ends the command, as Ctrl-C does, so that it can clean up.
     """
-    ours, theirs = pty.openpty()
+    ours, theirs = _channel()
     begun = time.perf_counter()
     with tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
-                env={**environment, "COLUMNS": COLUMNS, "TERM": "dumb"},
+                # Unbuffered where there is no terminal whose every line is seen at once.
+                env={**environment, "COLUMNS": COLUMNS, "TERM": "dumb", "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=theirs,
                 stderr=errors,
@@ -57,6 +58,14 @@ def run_watched(
         errors.seek(0)
         stderr = errors.read().decode(errors="replace")
     return Finished(returncode=code, stdout="\n".join(lines), stderr=stderr)
+
+
+def _channel() -> tuple[int, int]:
+    """Return both ends of a terminal; of a pipe in a container that has none, which shows what is not rewritten."""
+    try:
+        return pty.openpty()
+    except OSError:
+        return os.pipe()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -312,9 +312,13 @@ def test_sessions_of_the_gate_are_recorded_one_by_one(tmp_path: Path) -> None:
 
 
 WATCHED = """
-import sys
+import os, pty, sys
 from pathlib import Path
 from watched import run_watched
+def no_terminal():
+    raise OSError("out of pty devices")
+if not {terminal}:
+    pty.openpty = no_terminal
 program = '''
 import signal, sys
 signal.signal(signal.SIGINT, lambda *_: (open({cleaned!r}, "w").write("cleaned"), sys.exit(5)))
@@ -332,7 +336,7 @@ def saw(seconds, line):
     if not {ends} and line.startswith("second"):
         raise KeyboardInterrupt
 try:
-    done = run_watched([sys.executable, "-c", program], Path.cwd(), __import__("os").environ, saw)
+    done = run_watched([sys.executable, "-c", program], Path.cwd(), os.environ, saw)
     print(done.returncode, done.stderr, done.stdout.splitlines())
 except KeyboardInterrupt:
     pass
@@ -340,15 +344,17 @@ print(list(dict.fromkeys(seen)))
 """
 
 
-def test_a_watched_command_is_seen_to_the_end(tmp_path: Path) -> None:
-    done = run("-c", WATCHED.format(cleaned=str(tmp_path / "cleaned"), ends=True))
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_watched_command_is_seen_to_the_end(tmp_path: Path, terminal: bool) -> None:
+    done = run("-c", WATCHED.format(cleaned=str(tmp_path / "cleaned"), ends=True, terminal=terminal))
     assert done.stdout.splitlines() == [
         "4 why ['first', 'second 1/2', 'second 2/2']",
         "['first', 'second 1/2', 'second 2/2']",
     ], done.stderr
 
 
-def test_a_watched_command_is_seen_while_it_runs_and_may_clean_up(tmp_path: Path) -> None:
-    done = run("-c", WATCHED.format(cleaned=str(tmp_path / "cleaned"), ends=False))
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_watched_command_is_seen_while_it_runs_and_may_clean_up(tmp_path: Path, terminal: bool) -> None:
+    done = run("-c", WATCHED.format(cleaned=str(tmp_path / "cleaned"), ends=False, terminal=terminal))
     assert done.stdout.splitlines() == ["['first', 'second 1/2']"], done.stderr
     assert (tmp_path / "cleaned").read_text() == "cleaned"
