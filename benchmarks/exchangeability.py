@@ -77,6 +77,7 @@ class Conditions:
         self._launcher = ForkLauncher(
             fresh_command(["--gpuperf-only", *self._options], {NEIGHBOUR_FILE: str(self._neighbour)}), START_SECONDS
         )
+        self._launcher.await_ready()
         self._took("server", begun)
 
     def close(self) -> None:

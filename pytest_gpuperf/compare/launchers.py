@@ -95,7 +95,7 @@ class ForkLauncher:
     """
 
     def __init__(self, command: FreshCommand, start_seconds: float) -> None:
-        """Start the server; raises `ForkUnavailableError` where it refuses, dies or is late."""
+        """Start the server, which takes as long as its imports; `await_ready` waits for it."""
         self._folder = tempfile.TemporaryDirectory(prefix="gpuperf-server-", ignore_cleanup_errors=True)
         self._home = Path(self._folder.name)
         self._log = self._home / LOG_FILE
@@ -103,11 +103,23 @@ class ForkLauncher:
         self._process = replace(command, environment={**command.environment, **FORK_FRIENDLY}).start(
             f"--gpuperf-fork-server={self._home}", self._log
         )
+        self._start_seconds = start_seconds
+        self._deadline = time.monotonic() + start_seconds
+        self._is_ready = False
+
+    def await_ready(self) -> None:
+        """Wait until forks can be made; raises `ForkUnavailableError` where the server refuses, dies or is late.
+
+        A server that is not ready is ended.
+        """
+        if self._is_ready:
+            return
         try:
-            self._await_ready(start_seconds)
+            self._await_ready()
         except BaseException:
             self.close()
             raise
+        self._is_ready = True
 
     def launch(self, folder: Path) -> Handle:
         """Have the request stored in `folder` run by a fork."""
@@ -122,14 +134,13 @@ class ForkLauncher:
         end_group(self._process)
         self._folder.cleanup()
 
-    def _await_ready(self, seconds: float) -> None:
+    def _await_ready(self) -> None:
         ready = self._home / READY_FILE
-        deadline = time.monotonic() + seconds
         while not ready.exists():
             if self._process.poll() is not None:
                 raise ForkUnavailableError(f"its process {described(self._process.returncode)}:\n{tail(self._log)}")
-            if time.monotonic() > deadline:
-                raise ForkUnavailableError(f"its process was not ready within {seconds:g} s")
+            if time.monotonic() > self._deadline:
+                raise ForkUnavailableError(f"its process was not ready within {self._start_seconds:g} s")
             time.sleep(POLL_SECONDS)
         refusal = json.loads(ready.read_text(encoding="utf-8"))["refusal"]
         if refusal:

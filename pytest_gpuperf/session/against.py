@@ -22,7 +22,7 @@ from pytest_gpuperf.compare.worktree import Worktree
 from pytest_gpuperf.session.context import Context
 from pytest_gpuperf.session.fresh_worker import imported_files
 from pytest_gpuperf.session.gate import Gate
-from pytest_gpuperf.session.rounds import Arm, ProgressLine, Rounds, limits_for, session_command
+from pytest_gpuperf.session.rounds import Arm, ProgressLine, Rounds, limits_for, session_command, start_together
 from pytest_gpuperf.store.schema import Baseline, Entry
 
 MODULES_NAMED = 3
@@ -100,6 +100,7 @@ class _Pairs:
 
     def take(self, number: int, node_ids: Sequence[str]) -> tuple[FreshRun, FreshRun]:
         """Run the tests once in each tree, in random order; return what the old and the new one measured."""
+        start_together(self._arms.values())
         pair = {}
         for place, side in enumerate(self._order.sample(["old", "new"], 2)):
             show = functools.partial(self._progress.show, 2 * number + place)

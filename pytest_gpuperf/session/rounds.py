@@ -6,7 +6,7 @@ import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 
@@ -108,16 +108,35 @@ class Arm:
             self._forks.close()
             self._forks = None
 
-    def _fork_launcher(self) -> ForkLauncher | None:
-        if self._no_forks or (self._settings.fresh_start == "auto" and self._device_kind() == "cpu"):
-            return None
+    def start(self) -> None:
+        """Start the process that forks are made of, if there is to be one, and do not wait for it."""
+        forks = not self._no_forks and (self._settings.fresh_start != "auto" or self._device_kind() != "cpu")
+        if forks and self._forks is None:
+            self._forks = ForkLauncher(self._command, self._settings.fresh_timeout)
+
+    def await_ready(self) -> None:
+        """Wait until forks can be made, or turn out not to be possible."""
         if self._forks is None:
-            try:
-                self._forks = ForkLauncher(self._command, self._settings.fresh_timeout)
-            except ForkUnavailableError as error:
-                self._no_forks = True
-                self.fork_refusal = str(error)
+            return
+        try:
+            self._forks.await_ready()
+        except ForkUnavailableError as error:
+            self._forks = None
+            self._no_forks = True
+            self.fork_refusal = str(error)
+
+    def _fork_launcher(self) -> ForkLauncher | None:
+        self.start()
+        self.await_ready()
         return self._forks
+
+
+def start_together(arms: Collection[Arm]) -> None:
+    """Start what the arms' forks are made of at once; return when all have imported, which would disturb timing."""
+    for arm in arms:
+        arm.start()
+    for arm in arms:
+        arm.await_ready()
 
 
 class FreshRounds:

@@ -109,12 +109,12 @@ def test_the_end_of_the_output_is_quoted(tmp_path: Path) -> None:
 )
 def test_a_server_that_cannot_be_forked_from(code: str, why: str) -> None:
     with pytest.raises(ForkUnavailableError, match=why):
-        ForkLauncher(command(code), 60.0)
+        ForkLauncher(command(code), 60.0).await_ready()
 
 
 def test_a_server_that_is_late() -> None:
     with pytest.raises(ForkUnavailableError, match="was not ready within 0 s"):
-        ForkLauncher(command("import time; time.sleep(1000)"), 0.0)
+        ForkLauncher(command("import time; time.sleep(1000)"), 0.0).await_ready()
 
 
 def test_ending_twice_is_no_harm(tmp_path: Path) -> None:

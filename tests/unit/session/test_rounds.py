@@ -9,9 +9,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from pytest_gpuperf.compare.fresh import FreshRun, MeasuredEvent
-from pytest_gpuperf.compare.launchers import FreshCommand
+from pytest_gpuperf.compare.launchers import ForkUnavailableError, FreshCommand
 from pytest_gpuperf.measure.plan import BenchmarkId
-from pytest_gpuperf.session.rounds import Rounds, own_command, session_command, with_runs
+from pytest_gpuperf.session import rounds as rounds_module
+from pytest_gpuperf.session.rounds import Arm, Rounds, own_command, session_command, start_together, with_runs
 
 
 def config(*arguments: str, plugins: tuple[str, ...] = (), **attributes: object) -> pytest.Config:
@@ -94,3 +95,50 @@ def test_what_a_test_measured_before_it_failed_does_not_count(make_finding, make
 def test_a_benchmark_that_fresh_processes_do_not_make(make_finding) -> None:
     joined = with_runs(make_finding(), "test_a.py::test_a", Rounds())
     assert joined.problem == "the fresh processes ran the test without measuring this benchmark"
+
+
+class ScriptedServer:
+    """In place of a process that forks are made of: notes what is asked of it, by the folder it is started in."""
+
+    done: list[tuple[str, str]]
+    refusing: set[str]
+
+    def __init__(self, command: FreshCommand, start_seconds: float) -> None:
+        self.name = command.cwd
+        self.done.append(("start", self.name))
+
+    def await_ready(self) -> None:
+        self.done.append(("await", self.name))
+        if self.name in self.refusing:
+            raise ForkUnavailableError("CUDA is in use")
+
+
+def arms_of(monkeypatch, *, refusing: set[str] = frozenset(), device: str = "cuda", start: str = "auto") -> list[Arm]:
+    monkeypatch.setattr(ScriptedServer, "done", [], raising=False)
+    monkeypatch.setattr(ScriptedServer, "refusing", refusing, raising=False)
+    monkeypatch.setattr(rounds_module, "ForkLauncher", ScriptedServer)
+    settings = SimpleNamespace(fresh_start=start, fresh_timeout=60.0)
+    commands = (FreshCommand(head=("python",), arguments=(), cwd=name) for name in ("old", "new"))
+    return [Arm(command, settings, lambda: device) for command in commands]  # type: ignore[arg-type]
+
+
+def test_both_sides_start_before_either_is_waited_for(monkeypatch) -> None:
+    arms = arms_of(monkeypatch)
+    start_together(arms)
+    assert ScriptedServer.done == [("start", "old"), ("start", "new"), ("await", "old"), ("await", "new")]
+    assert not any(arm.forks_given_up for arm in arms)
+
+
+def test_a_side_that_cannot_be_forked_from_says_why(monkeypatch) -> None:
+    arms = arms_of(monkeypatch, refusing={"old"})
+    start_together(arms)
+    start_together(arms)
+    assert [arm.forks_given_up for arm in arms] == [True, False]
+    assert arms[0].fork_refusal == "CUDA is in use"
+    assert ScriptedServer.done.count(("start", "old")) == 1
+
+
+@pytest.mark.parametrize(("device", "start"), [("cpu", "auto"), ("cuda", "interpreter")])
+def test_nothing_starts_where_there_are_to_be_no_forks(monkeypatch, device: str, start: str) -> None:
+    start_together(arms_of(monkeypatch, device=device, start=start))
+    assert ScriptedServer.done == []
