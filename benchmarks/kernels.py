@@ -34,6 +34,7 @@ from queued_timing import time_rivals_us
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from example_kernels.attention import IMPLEMENTATIONS as ATTENTION
+from example_kernels.attention import attention
 from example_kernels.attention.reference import attention_naive
 from example_kernels.gelu import IMPLEMENTATIONS as GELU
 from example_kernels.softmax import IMPLEMENTATIONS as SOFTMAX
@@ -269,15 +270,21 @@ FLOAT32_RIVALS = {
     "efficient": _with_backend(SDPBackend.EFFICIENT_ATTENTION),
     "math": _with_backend(SDPBackend.MATH),
     "triton": ATTENTION["triton"],
+    "default": attention,
 }
 
 
 def float32_problems() -> list[Problem]:
-    """Attention in float32, which has no FlashAttention in torch."""
+    """Attention in float32, which has no FlashAttention in torch; shared heads and rows off the 16-byte grid last."""
     problems = [
         Attend((2, 16, 2048, width), causal, backward, dtype=torch.float32)
         for width in (64, 128)
         for causal in (False, True)
+        for backward in (False, True)
+    ]
+    problems += [
+        Attend((2, 16, 2048, width), backward=backward, kv_heads=kv_heads, dtype=torch.float32)
+        for width, kv_heads in ((64, 4), (65, 0))
         for backward in (False, True)
     ]
     return [Problem(p.name, lambda p=p: p.calls(FLOAT32_RIVALS), launches=16) for p in problems]
@@ -391,7 +398,7 @@ def float32_rows(names: Sequence[str]) -> Iterator[Row]:
     """Times, ratios and errors."""
     rivals = ("efficient", "math")
     for row in timed("float32", names):
-        yield with_errors(with_ratios(with_rates(row, (*rivals, "triton")), ("triton",), rivals))
+        yield with_errors(with_ratios(with_rates(row, FLOAT32_RIVALS), ("triton", "default"), rivals))
 
 
 def length_rows(names: Sequence[str]) -> Iterator[Row]:

@@ -11,6 +11,7 @@ negative. Arithmetic is float32 whatever the tensors are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import triton
@@ -137,24 +138,22 @@ register_backward(gelu_backward)
 
 
 def shipped() -> Iterator[Shipped]:
-    """Yield every configuration the launches above use."""
+    """Yield every configuration the launches above use, on the grid of 16 elements and off it."""
     for dtype in ("fp32", "fp16", "bf16"):
         for tanh in (False, True):
-            constants = {"TANH": tanh, "BLOCK": BLOCK}
-            options = {"num_warps": WARPS}
-            name = f"gelu {'tanh' if tanh else 'erf'} {dtype}"
-            forward = {"x_ptr": f"*{dtype}", "y_ptr": f"*{dtype}", "n": "i64"}
-            yield Shipped(
-                name=f"{name} forward",
-                kernel=gelu_forward_kernel,
-                signature=forward,
-                constants=constants,
-                options=options,
-            )
-            yield Shipped(
-                name=f"{name} backward",
-                kernel=gelu_backward_kernel,
-                signature={"dy_ptr": f"*{dtype}", "x_ptr": f"*{dtype}", "dx_ptr": f"*{dtype}", "n": "i64"},
-                constants=constants,
-                options=options,
-            )
+            for on_grid in (True, False):
+                name = f"gelu {'tanh' if tanh else 'erf'} {dtype}{'' if on_grid else ' off the grid'}"
+                yield _shipped(f"{name} forward", gelu_forward_kernel, ("x_ptr", "y_ptr"), dtype, tanh, on_grid)
+                pointers = ("dy_ptr", "x_ptr", "dx_ptr")
+                yield _shipped(f"{name} backward", gelu_backward_kernel, pointers, dtype, tanh, on_grid)
+
+
+def _shipped(name: str, kernel: Any, pointers: tuple[str, ...], dtype: str, tanh: bool, on_grid: bool) -> Shipped:
+    return Shipped(
+        name=name,
+        kernel=kernel,
+        signature={**dict.fromkeys(pointers, f"*{dtype}"), "n": "i64"},
+        constants={"TANH": tanh, "BLOCK": BLOCK},
+        options={"num_warps": WARPS},
+        unaligned=frozenset() if on_grid else frozenset({*pointers[:-1], "n"}),
+    )

@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import triton
@@ -230,60 +231,70 @@ def _differentiate(ctx, dy: torch.Tensor):  # type: ignore[no-untyped-def]
 softmax.register_autograd(_differentiate, setup_context=_keep)
 
 
+WIDTHS = tuple(2**power for power in range(4, 16))
+"""Every width of a single tile, to SINGLE_TILE_COLUMNS."""
+OFF_GRID = frozenset({"x_ptr", "dy_ptr", "rows", "columns", "x_stride", "length", "inner"})
+"""What 16 need not divide, of addresses in bytes and of numbers."""
+PARTIALS = {"maxima_ptr": "*fp32", "totals_ptr": "*fp32"}
+
+
 def shipped() -> Iterator[Shipped]:
-    """Yield the configurations the launches above choose, at one width of each kind."""
+    """Yield every configuration that the launches above choose, on the grid of 16 elements and off it.
+
+    float16 takes the registers that bfloat16 takes, so it is left out.
+    """
     for dtype in ("fp32", "bf16"):
-        pointers = {"x_ptr": f"*{dtype}", "y_ptr": f"*{dtype}"}
-        partials = {"maxima_ptr": "*fp32", "totals_ptr": "*fp32"}
-        for columns in (16, 256, 1024, 4096, 8192, 16384, 32768):
-            yield _shipped_tile(f"softmax single tile {columns} {dtype}", pointers, columns)
-            if columns <= BACKWARD_TILE_COLUMNS:
-                yield _shipped_backward(f"softmax backward {columns} {dtype}", dtype, columns)
-        yield Shipped(
-            name=f"softmax online {dtype}",
-            kernel=kernels.online_kernel,
-            signature={**pointers, "columns": "i32", "x_stride": "i32"},
-            constants={"TILE": TILE},
-            options={"num_warps": 8},
-        )
-        yield Shipped(
-            name=f"softmax split normaliser {dtype}",
-            kernel=kernels.split_normaliser_kernel,
-            signature={"x_ptr": f"*{dtype}", **partials, "columns": "i32", "x_stride": "i32", "span": "i32"},
-            constants={"TILE": TILE},
-            options={"num_warps": 8},
-        )
-        yield Shipped(
-            name=f"softmax split write {dtype}",
-            kernel=kernels.split_write_kernel,
-            signature={**pointers, **partials, "columns": "i32", "x_stride": "i32", "span": "i32"},
-            constants={"PARTS": 16, "TILE": TILE},
-            options={"num_warps": 8},
-        )
-        yield _shipped_shared(f"softmax shared {dtype}", {**pointers, **partials}, SHARED_TILE)
-        yield _shipped_shared(f"softmax shared off the grid {dtype}", {**pointers, **partials}, SHARED_TILE_OFF_GRID)
-        yield Shipped(
-            name=f"softmax columns {dtype}",
-            kernel=kernels.columns_kernel,
-            signature={**pointers, "length": "i32", "inner": "i32"},
-            constants={"TILE": 64, "INNER": 64},
-            options={"num_warps": 4},
-        )
-        yield Shipped(
-            name=f"softmax online backward {dtype}",
-            kernel=kernels.online_backward_kernel,
-            signature={"dy_ptr": f"*{dtype}", "y_ptr": f"*{dtype}", "dx_ptr": f"*{dtype}", "columns": "i32"},
-            constants={"TILE": TILE},
-            options={"num_warps": 8},
-        )
+        for on_grid in ("", " off the grid"):
+            for described in _shipped_of(dtype):
+                unaligned = frozenset(OFF_GRID & set(described.signature)) if on_grid else frozenset[str]()
+                name, unaligned = f"{described.name}{on_grid}", described.unaligned | unaligned
+                yield dataclasses.replace(described, name=name, unaligned=unaligned)
+            yield from _shipped_shared(f"softmax shared {dtype}{on_grid}", dtype, bool(on_grid))
 
 
-def _shipped_tile(name: str, pointers: dict[str, str], columns: int) -> Shipped:
+def _shipped_of(dtype: str) -> Iterator[Shipped]:
+    """Yield the kernels of rows that no programs share, as they are on the grid."""
+    for columns in WIDTHS:
+        yield _shipped_tile(f"softmax single tile {columns} {dtype}", dtype, columns)
+        if columns <= BACKWARD_TILE_COLUMNS:
+            yield _shipped_backward(f"softmax backward {columns} {dtype}", dtype, columns)
+    for inner in (16, 32, 64):
+        integers, constants = {"length": "i32", "inner": "i32"}, {"TILE": 64, "INNER": inner}
+        kernel, signature = kernels.columns_kernel, {**_pointers(dtype), **integers}
+        name = f"softmax columns {inner} {dtype}"
+        yield Shipped(name=name, kernel=kernel, signature=signature, constants=constants, options={"num_warps": 4})
+    yield from _shipped_loops(dtype)
+
+
+def _shipped_loops(dtype: str) -> Iterator[Shipped]:
+    row, part = {"columns": "i32", "x_stride": "i32"}, {"columns": "i32", "x_stride": "i32", "span": "i32"}
+    gradients = {"dy_ptr": f"*{dtype}", "y_ptr": f"*{dtype}", "dx_ptr": f"*{dtype}", "columns": "i32"}
+    loops: tuple[tuple[str, Any, dict[str, str]], ...] = (
+        ("online", kernels.online_kernel, {**_pointers(dtype), **row}),
+        ("split normaliser", kernels.split_normaliser_kernel, {"x_ptr": f"*{dtype}", **PARTIALS, **part}),
+        ("online backward", kernels.online_backward_kernel, gradients),
+    )
+    options = {"num_warps": 8}
+    for name, kernel, signature in loops:
+        name, constants = f"softmax {name} {dtype}", {"TILE": TILE}
+        yield Shipped(name=name, kernel=kernel, signature=signature, constants=constants, options=options)
+    for parts in (2, 1024):
+        name, constants = f"softmax split write {parts} {dtype}", {"PARTS": parts, "TILE": TILE}
+        signature = {**_pointers(dtype), **PARTIALS, **part}
+        kernel = kernels.split_write_kernel
+        yield Shipped(name=name, kernel=kernel, signature=signature, constants=constants, options=options)
+
+
+def _pointers(dtype: str) -> dict[str, str]:
+    return {"x_ptr": f"*{dtype}", "y_ptr": f"*{dtype}"}
+
+
+def _shipped_tile(name: str, dtype: str, columns: int) -> Shipped:
     rows, width, warps = tile_shape(columns)
     return Shipped(
         name=name,
         kernel=kernels.single_tile_kernel,
-        signature={**pointers, "rows": "i32", "columns": "i32", "x_stride": "i32"},
+        signature={**_pointers(dtype), "rows": "i32", "columns": "i32", "x_stride": "i32"},
         constants={"ROWS": rows, "COLUMNS": width},
         options={"num_warps": warps},
     )
@@ -300,13 +311,14 @@ def _shipped_backward(name: str, dtype: str, columns: int) -> Shipped:
     )
 
 
-def _shipped_shared(name: str, pointers: dict[str, str], tile: int) -> Shipped:
+def _shipped_shared(name: str, dtype: str, off_grid: bool) -> Iterator[Shipped]:
     integers = dict.fromkeys(("rows", "columns", "x_stride", "span", "parts"), "i32")
-    return Shipped(
-        name=name,
-        kernel=kernels.shared_row_kernel,
-        signature={**pointers, "arrived_ptr": "*i32", **integers},
-        constants={"PARTS": 64, "TILE": tile},
-        options={"num_warps": SHARED_WARPS, "maxnreg": SHARED_REGISTERS},
-        unaligned=frozenset({"rows", "parts"} | ({"x_ptr", "x_stride", "columns"} if tile != SHARED_TILE else set())),
-    )
+    for parts in (2, 64, 1024):
+        yield Shipped(
+            name=f"{name} {parts}",
+            kernel=kernels.shared_row_kernel,
+            signature={**_pointers(dtype), **PARTIALS, "arrived_ptr": "*i32", **integers},
+            constants={"PARTS": parts, "TILE": SHARED_TILE_OFF_GRID if off_grid else SHARED_TILE},
+            options={"num_warps": SHARED_WARPS, "maxnreg": SHARED_REGISTERS},
+            unaligned=frozenset({"rows", "parts"} | ({"x_ptr", "x_stride", "columns"} if off_grid else set())),
+        )

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from example_kernels.softmax import kernels as softmax_kernels
+from example_kernels.softmax import with_triton as softmax_launches
 from example_kernels.support.ahead_of_time import shipped_configurations, spills_beside_products
 
 # The assembler saves one register across the stores at the end of a work item, outside the loops that multiply.
@@ -40,6 +42,21 @@ def test_no_configuration_spills(operation):
     spilled = {line["name"]: line["spilled_bytes"] for line in found if line["spilled_bytes"]}
     assert spilled == {name: size for name, size in KNOWN_SPILLED_BYTES.items() if operation in name}
     assert [line["name"] for line in found if line["spills_beside_products"]] == []
+
+
+@pytest.mark.parametrize("columns", [1, 16, 17, 700, 2048, 2049, 16384, 16385, 32768])
+def test_every_width_of_softmax_is_in_the_gate(columns):
+    rows, width, warps = softmax_launches.tile_shape(columns)
+    found = [
+        (shipped.kernel, shipped.constants, shipped.options, "columns" in shipped.unaligned)
+        for shipped in softmax_launches.shipped()
+    ]
+    constants = {"ROWS": rows, "COLUMNS": width}
+    for off_grid in (False, True):
+        forward = (softmax_kernels.single_tile_kernel, constants, {"num_warps": warps}, off_grid)
+        backward = (softmax_kernels.backward_kernel, constants, {"num_warps": 2 * warps}, off_grid)
+        assert found.count(forward) == 2  # two dtypes
+        assert found.count(backward) == (2 if columns <= softmax_launches.BACKWARD_TILE_COLUMNS else 0)
 
 
 def test_every_kernel_is_in_the_gate():

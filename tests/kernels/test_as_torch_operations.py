@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from example_kernels import attention as attention_package
@@ -100,6 +101,37 @@ def test_fakes_of_empty_and_tiny_tensors(operation, shape, device):
         fake = operation(torch.empty(shape, device=device))
     real = operation(torch.ones(shape, device=device))
     assert (fake.shape, fake.stride()) == (real.shape, real.stride())
+
+
+@every_operation
+def test_lazy_signs_are_resolved(operation, device):
+    """Views whose bits are yet to be negated: of a negation, and of the imaginary part of a conjugate."""
+    x = torch.randn(SHAPE, device=device)
+    for lazy in (torch._neg_view(x), torch.complex(x, x).conj().imag):
+        assert lazy.is_neg()
+        torch.testing.assert_close(operation(lazy), operation(-x))
+    plain, dy = x.requires_grad_(), torch._neg_view(torch.ones_like(x))
+    (gradient,) = torch.autograd.grad(operation(plain), plain, dy)
+    torch.testing.assert_close(gradient, torch.autograd.grad(operation(plain), plain, -torch.ones_like(x))[0])
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@every_operation
+def test_checkpoints_recompute_the_same(operation, reentrant, device):
+    x = torch.randn(SHAPE, device=device, requires_grad=True)
+    expected = torch.autograd.grad(operation(x).square().sum(), x)[0]
+    torch.utils.checkpoint.checkpoint(operation, x, use_reentrant=reentrant).square().sum().backward()
+    assert torch.equal(x.grad, expected)
+
+
+@every_operation
+def test_exports(operation, device):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return operation(x)
+
+    x = torch.randn(SHAPE, device=device)
+    torch.testing.assert_close(torch.export.export(Module(), (x,)).module()(x), operation(x))
 
 
 @every_operation
