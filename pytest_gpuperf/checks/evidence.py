@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, TypeVar
 
 from pytest_gpuperf.checks import tensors
@@ -26,6 +27,8 @@ LONGEST_EARLY_CALL_S = 0.05
 SLOWER = 1.5
 """A call may take this much longer than those before it, and still be within the budget."""
 PLAIN_CALLS = 5
+CALLS_IN_A_ROW = 4
+"""What one of them leaves behind, and another hands out three calls later, is found."""
 CONFIRMING = 8
 """Calls on the same inputs after which an output of one random bit has given itself away."""
 QUICK_REFERENCE_S = 0.01
@@ -120,10 +123,10 @@ class TracedCall:
     outputs: tuple[Any, ...]
     """The tensors of its output, empty ones left out."""
 
-    def remembers(self, before: TracedCall) -> bool:
-        """Whether an output comes from memory that hands something on from call to call, as the call `before` did."""
-        state = self.provenance.state(before.provenance.made)
-        return any(self.provenance.comes_from(output, state) for output in self.outputs)
+    def remembers(self, calls: Collection[TracedCall]) -> bool:
+        """Whether an output comes from memory that hands something on from one of these calls to another."""
+        provenances = [call.provenance for call in calls]
+        return any(self.provenance.comes_from(output, provenances) for output in self.outputs)
 
 
 def _is_of_a_pool(thread: threading.Thread) -> bool:
@@ -248,8 +251,16 @@ class Evidence:
     @once
     def has_memory(self) -> bool:
         """Whether the output depends on the calls before, as far as that can be told."""
-        before, now = self.traced, self._trace()
-        return before is not None and now is not None and now.remembers(before)
+        calls: list[TracedCall] = []
+        for call in (self.traced, *repeat(None, CALLS_IN_A_ROW)):
+            if (traced := call or self._trace()) is None:
+                return False
+            calls.append(traced)
+            if any(one.remembers(calls) for one in calls):
+                return True
+            # What a call made is kept, but takes no time to handle.
+            reserve_memory(tensors.size_bytes(traced.provenance.made.values()), self.subject.device, self.torch)
+        return False
 
     def _trace(self) -> TracedCall | None:
         args, kwargs = self.subject.inputs()

@@ -7,7 +7,7 @@ before does at once, and what comes by chance does not come again in the same or
 
 from __future__ import annotations
 
-from itertools import cycle
+from itertools import cycle, repeat
 
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.chance import Samples, tell_apart
@@ -66,16 +66,27 @@ def _steady_delay(own: Inputs, new: Inputs, evidence: Evidence) -> int:
     if not tell_apart(of_own, of_new, evidence.torch):
         return 0
     now, delays, foretold = of_new, set[int](), 0
-    for inputs, expected in cycle(((own, of_own), (new, of_new))):
+    turns = ((own, of_own), (new, of_new))
+    for (inputs, expected), other in zip(cycle(turns), cycle(reversed(turns))):
         delay, changed = _until_it_changes(now, inputs, evidence)
         delays.add(delay)
         if 0 in delays or len(delays) > 1 or not tensors.same_samples(changed, expected, evidence.torch):
             return 0
         now, foretold = changed, foretold + delay + 1
         if foretold >= FORETOLD:
-            stays = all(_is_again(now, inputs, evidence) for _ in range(delay + 1))
-            return delay if stays else 0
+            stays = all(_is_again(now, inputs, evidence) for _ in range(2 * delay + 1))
+            return delay if stays and _follows_a_single_call(delay, inputs, *other, evidence) else 0
     return 0
+
+
+def _follows_a_single_call(delay: int, usual: Inputs, other: Inputs, of_other: Samples, evidence: Evidence) -> bool:
+    """Whether one call on other inputs is followed too: a median of the last calls goes to and fro, and ignores it.
+
+    It is a call that works, if one out of so many does: as many calls after the output has changed, twice over.
+    """
+    evidence.reserve(delay + 1)
+    calls = (evidence.call_unwatched(*inputs).samples for inputs in (other, *repeat(usual, delay)))
+    return any(tensors.same_samples(of_other, samples, evidence.torch) for samples in calls)
 
 
 def _until_it_changes(before: Samples, inputs: Inputs, evidence: Evidence) -> tuple[int, Samples]:

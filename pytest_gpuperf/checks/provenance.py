@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_gpuperf.checks.regions import Runs, meet, merged, runs_of, without
 from pytest_gpuperf.checks.tensors import storage_of
 from pytest_gpuperf.measure.tensors import is_plain
 
@@ -15,6 +16,21 @@ MOVING = re.compile(r"aten\.(clone|copy_?|_to_copy|cat|stack)\b")
 """Operations that move values and compute none."""
 OVERWRITING = re.compile(r"aten\.(copy_|fill_|zero_|set_)\b|.*\.(\w+_)?out$")
 """Operations that write without reading what was there."""
+
+
+@dataclass(slots=True)
+class Origin:
+    """What memory from before the call a tensor's values come from."""
+
+    computed: frozenset[Storage] = frozenset()
+    """What went into arithmetic."""
+    handed: dict[Storage, Runs] = field(default_factory=dict)
+    """What is in the tensor as it was: the bytes of it that the call had not written."""
+
+    @property
+    def all(self) -> frozenset[Storage]:
+        """Both."""
+        return self.computed | self.handed.keys()
 
 
 @dataclass(slots=True)
@@ -27,11 +43,12 @@ class Provenance:
     """Memory of arguments, and of what was computed from them."""
     made: dict[Storage, Any] = field(default_factory=dict)
     """What operations of the call returned, kept so that no other tensor gets its address."""
-    written: set[Storage] = field(default_factory=set)
+    written: dict[Storage, Runs] = field(default_factory=dict)
+    """The bytes that were written to, as far as they can be listed."""
     kept: dict[Storage, Any] = field(default_factory=dict)
     """Operands from before the call."""
-    sources: dict[Storage, frozenset[Storage]] = field(default_factory=dict)
-    """Of memory that is made or written: the kept operands that it was computed from."""
+    origins: dict[Storage, Origin] = field(default_factory=dict)
+    """Of memory that is made or written."""
     moved: set[Storage] = field(default_factory=set)
     """Memory that holds nothing but values of kept operands."""
 
@@ -40,69 +57,95 @@ class Provenance:
 
     def note(self, operation: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Follow one operation."""
-        operands = {storage_of(tensor): tensor for tensor in self._tensors((args, kwargs))}
-        for place, tensor in operands.items():
-            if place not in self.made and place not in self.arguments:
+        operands = self._tensors((args, kwargs))
+        places = set(map(storage_of, operands))
+        for tensor in operands:
+            if (place := storage_of(tensor)) not in self.made and place not in self.arguments:
                 self.kept.setdefault(place, tensor)
-        written = set(self._used_by(operation, args, kwargs, to_write=True))
-        only_written = written if OVERWRITING.match(str(operation)) else frozenset()
-        read = (operands.keys() - only_written) | set(self._used_by(operation, args, kwargs, to_write=False))
-        only_moves = MOVING.match(str(operation)) is not None and all(map(self._is_moved, read))
-        sources = frozenset().union(*map(self._sources_of, read))
-        follows_arguments = not self.given.isdisjoint(read)
-        for place in written:
-            self.written.add(place)
-            self._follow(place, sources, follows_arguments, only_moves=False)
-        for tensor in self._tensors(output):
+        written = list(self._used_by(operation, args, kwargs, to_write=True))
+        made = [tensor for tensor in self._tensors(output) if storage_of(tensor) not in places]
+        if not written and not made:  # a view
+            return
+        only_written = set(map(storage_of, written)) if OVERWRITING.match(str(operation)) else set()
+        read = [tensor for tensor in operands if storage_of(tensor) not in only_written]
+        read += self._used_by(operation, args, kwargs, to_write=False)
+        follows_arguments = not self.given.isdisjoint(map(storage_of, read))
+        is_moving = MOVING.match(str(operation)) is not None
+        only_moves = is_moving and bool(read) and not follows_arguments and all(map(self._is_moved, read))
+        origin = _joined(map(self._origin_of, read))
+        for tensor in written:
+            self._note_written(tensor, origin)
+        for tensor in made:
             place = storage_of(tensor)
-            if place not in operands:  # otherwise a view, or written in place
-                self.made[place] = tensor
-                self._follow(place, sources, follows_arguments, only_moves and bool(read) and not follows_arguments)
+            self.made[place] = tensor
+            self.origins[place] = origin if is_moving else Origin(origin.all)
+            if only_moves:
+                self.moved.add(place)
+        if follows_arguments:
+            self.given.update(map(storage_of, (*written, *made)))
 
-    def state(self, made_before: Collection[Storage]) -> frozenset[Storage]:
-        """Return the memory that hands something on from call to call.
+    def comes_from(self, tensor: Any, calls: Collection[Provenance]) -> bool:
+        """Whether a tensor's values come from what any of these calls leaves behind, this one being one of them.
 
-        That is what the call reads and writes anew, and what the call before (which made `made_before`) has left.
+        That is memory which a call made and another one finds, or which one finds and one writes to. What is handed
+        on as it was has to be what is written; what is computed may have been written some calls before.
         """
-        rewritten = {place for place in self.written if place in self.kept and place in self._sources_of(place)}
-        return frozenset(rewritten | (self.kept.keys() & made_before))
-
-    def comes_from(self, tensor: Any, state: frozenset[Storage]) -> bool:
-        """Whether a tensor is, or was computed from, one of these."""
-        place = storage_of(tensor)
-        return place in state or not state.isdisjoint(self._sources_of(place))
+        origin = self._origin_of(tensor)
+        return any(
+            (call is not self and not origin.all.isdisjoint(call.made))
+            or not origin.computed.isdisjoint(call.written)
+            or any(meet(runs, call.written.get(place, ())) for place, runs in origin.handed.items())
+            for call in calls
+        )
 
     def moved_from(self, tensor: Any) -> tuple[Any, ...]:
         """Return the kept operands that a tensor was put together from, none if anything was computed."""
-        place = storage_of(tensor)
-        return tuple(self.kept[source] for source in self._sources_of(place)) if place in self.moved else ()
+        sources = self._origin_of(tensor).all if storage_of(tensor) in self.moved else ()
+        return tuple(self.kept[source] for source in sources)
 
-    def _follow(self, place: Storage, sources: frozenset[Storage], follows_arguments: bool, only_moves: bool) -> None:
-        self.sources[place] = sources
+    def _note_written(self, tensor: Any, origin: Origin) -> None:
+        place, runs = storage_of(tensor), runs_of(tensor) or ()
         self.moved.discard(place)
-        if follows_arguments:
-            self.given.add(place)
-        if only_moves:
-            self.moved.add(place)
+        self.written[place] = merged((*self.written.get(place, ()), *runs))
+        before = self.origins.get(place, Origin()) if runs != _all_of(tensor) else Origin()
+        self.origins[place] = Origin(before.computed | origin.all, before.handed)
 
-    def _is_moved(self, place: Storage) -> bool:
+    def _is_moved(self, tensor: Any) -> bool:
+        place = storage_of(tensor)
         return place in self.moved or place not in self.made
 
-    def _sources_of(self, place: Storage) -> frozenset[Storage]:
-        if place in self.sources:
-            return self.sources[place]
-        return frozenset((place,)) if place in self.kept else frozenset()
+    def _origin_of(self, tensor: Any) -> Origin:
+        place = storage_of(tensor)
+        origin = self.origins.get(place, Origin())
+        if place not in self.kept:
+            return origin
+        stale = without(runs_of(tensor) or _all_of(tensor), self.written.get(place, ()))
+        return Origin(origin.computed, {place: stale} if stale else {})
 
-    def _used_by(self, operation: Any, args: Any, kwargs: Any, *, to_write: bool) -> Iterator[Storage]:
+    def _used_by(self, operation: Any, args: Any, kwargs: Any, *, to_write: bool) -> Iterator[Any]:
         for index, argument in enumerate(operation._schema.arguments):
             if to_write == (argument.alias_info is not None and argument.alias_info.is_write):
                 value = args[index] if index < len(args) else kwargs.get(argument.name)
-                yield from map(storage_of, self._tensors(value))
+                yield from self._tensors(value)
 
     def _tensors(self, value: Any) -> list[Any]:
         leaves = self.torch.utils._pytree.tree_leaves(value)
         tensors = (leaf for leaf in leaves if isinstance(leaf, self.torch.Tensor))
         return [t for t in tensors if is_plain(t, self.torch) and t.numel() and _has_memory(t)]
+
+
+def _joined(origins: Iterable[Origin]) -> Origin:
+    computed: frozenset[Storage] = frozenset()
+    handed: dict[Storage, Runs] = {}
+    for origin in origins:
+        computed |= origin.computed
+        for place, runs in origin.handed.items():
+            handed[place] = merged((*handed.get(place, ()), *runs))
+    return Origin(computed, handed)
+
+
+def _all_of(tensor: Any) -> Runs:
+    return ((0, int(tensor.untyped_storage().nbytes())),)
 
 
 def _has_memory(tensor: Any) -> bool:
