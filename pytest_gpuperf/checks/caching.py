@@ -53,16 +53,25 @@ def _by_work(evidence: Evidence) -> str:
         return ""
     first, again, repeated = evidence.fresh.observed, evidence.fresh_again, evidence.repeated
     if gone := looked_up(first, again, repeated):
-        if not _is_of_every_input(evidence, evidence.refilled(ALONE_SCALE)):
+        if not _is_of_every_input(evidence, evidence.refilled(ALONE_SCALE)) or _starts_where_it_ended(evidence):
             return ""
         return f"the first call on new inputs runs {listed(gone)}, a second one on the same inputs does not"
     gone = remembered(first, again, repeated)
-    if gone and _is_of_every_input(evidence, lambda tensor: tensors.nudged(tensor, evidence.torch)):
+    if gone and _is_of_every_bit(evidence):
         return (
             f"the timed calls leave out {listed(gone)}, which a call runs on copies of their inputs that differ in one "
             "element by one bit"
         )
     return ""
+
+
+def _is_of_every_bit(evidence: Evidence) -> bool:
+    return _is_of_every_input(evidence, lambda tensor: tensors.nudged(tensor, evidence.torch))
+
+
+def _starts_where_it_ended(evidence: Evidence) -> bool:
+    """Whether a call works on what the one before has left, as solvers do: one bit of the inputs is nothing to them."""
+    return evidence.has_memory and not _is_of_every_bit(evidence)
 
 
 def remembered(first: Observed, again: Observed, repeated: Observed) -> Counter[str]:
@@ -90,14 +99,20 @@ def _is_of_every_input(evidence: Evidence, change: Callable[[Any], Any]) -> bool
 
 
 def _does_more_for_new(name: str, evidence: Evidence, change: Callable[[Any], Any]) -> bool:
-    """Whether a call does more than the timed ones if this argument alone is new."""
+    """Whether a call does more than the timed ones, and the one before it, if this argument alone is new."""
     new = evidence.arguments[name]
     # What has been prepared for weights is theirs again, if there is room for those of one call only.
-    for _ in range(2):
-        evidence.watch(evidence.bound(*evidence.subject.inputs()))
+    evidence.watch(evidence.bound(*evidence.subject.inputs()))
+    dice = evidence.dice()
+    before = evidence.watch(evidence.bound(*evidence.subject.inputs()))
     args, kwargs = evidence.inputs(change=lambda t: change(t) if t is new else t)
-    now, usual = evidence.watch(evidence.bound(args, kwargs)), evidence.repeated
-    return bool(missing(now, usual) or missing(_without_copies(now), _without_copies(usual)))
+    with dice.as_they_were():
+        now = evidence.watch(evidence.bound(args, kwargs))
+    # A solver that starts where it has ended does more on its own inputs too, after it has seen others.
+    return all(
+        missing(now, usual) or missing(_without_copies(now), _without_copies(usual))
+        for usual in (evidence.repeated, before)
+    )
 
 
 def _by_memory(evidence: Evidence) -> str:

@@ -6,12 +6,15 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, TypeVar
 
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget, OutOfTimeError
+from pytest_gpuperf.checks.dice import Dice, dice_of
+from pytest_gpuperf.checks.held_state import HeldState, changed_since
 from pytest_gpuperf.checks.launches import Launch, Observed
 from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_made_of, reserve_memory, runs_compiled
 from pytest_gpuperf.checks.provenance import Provenance
@@ -27,8 +30,8 @@ LONGEST_EARLY_CALL_S = 0.05
 SLOWER = 1.5
 """A call may take this much longer than those before it, and still be within the budget."""
 PLAIN_CALLS = 5
-CALLS_IN_A_ROW = 4
-"""What one of them leaves behind, and another hands out three calls later, is found."""
+CALLS_IN_A_ROW = 10
+"""What one of them leaves behind, and any other works with, is found."""
 CONFIRMING = 8
 """Calls on the same inputs after which an output of one random bit has given itself away."""
 QUICK_REFERENCE_S = 0.01
@@ -53,6 +56,9 @@ class FirstCall:
     reference_s: float | None = None
     sums: Mapping[str, int] = field(default_factory=dict)
     """Checksums of the tensor arguments before any call."""
+    dice: Dice = field(default_factory=Dice)
+    held: HeldState = field(default_factory=HeldState)
+    """What the callable held then."""
     patched: tuple[str, ...] = ()
     """Functions that were not the originals then."""
     state_changes: tuple[str, ...] = ()
@@ -67,6 +73,8 @@ class Early:
     again: Observed
     sums: Mapping[str, int]
     """Checksums of the benchmark's own arguments at the time."""
+    dice: Dice
+    """As they were before the first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +130,11 @@ class TracedCall:
     provenance: Provenance
     outputs: tuple[Any, ...]
     """The tensors of its output, empty ones left out."""
+
+    def works_with(self, memory: Collection[tuple[str, int]]) -> bool:
+        """Whether an output was computed from this memory, and from the inputs."""
+        follows = (output for output in self.outputs if tensors.storage_of(output) in self.provenance.given)
+        return any(self.provenance.is_computed_from(output, memory) for output in follows)
 
     def remembers(self, calls: Collection[TracedCall]) -> bool:
         """Whether an output comes from memory that hands something on from one of these calls to another."""
@@ -260,7 +273,8 @@ class Evidence:
                 return True
             # What a call made is kept, but takes no time to handle.
             reserve_memory(tensors.size_bytes(traced.provenance.made.values()), self.subject.device, self.torch)
-        return False
+        # What is worked out now and then was not in these calls.
+        return calls[-1].works_with(changed_since(self.first.held, self.subject, self.torch))
 
     def _trace(self) -> TracedCall | None:
         args, kwargs = self.subject.inputs()
@@ -338,6 +352,23 @@ class Evidence:
     def unwatched(self) -> Observed:
         """A call on the benchmark's own inputs that nothing watches, as the verified one and the timed ones."""
         return self.call_unwatched(*self.subject.inputs())
+
+    @once
+    def is_random(self) -> bool:
+        """Whether a call draws random numbers, and others than the call before."""
+        before, after = (self._dice_after_a_call() for _ in range(2))
+        return before.differ_from(after)
+
+    def _dice_after_a_call(self) -> Dice:
+        """Return the dice as a call on the benchmark's own inputs leaves them."""
+        self.call_unwatched(*self.subject.inputs())
+        return self.dice()
+
+    @once
+    def unwatched_alike(self) -> Observed:
+        """The same with the random numbers of the verified call."""
+        with self.first.dice.as_they_were():
+            return self.call_unwatched(*self.subject.inputs())
 
     @once
     def is_settled(self) -> bool:
@@ -445,17 +476,25 @@ class Evidence:
     def take_early(self) -> None:
         """Make the calls before the timed region; leave long ones to the checks after it."""
         sums = self.sums()
+        dice = self.dice()
         first = self._call_on_early_values()
         if self.call_s > LONGEST_EARLY_CALL_S:
             return
         again = self._call_on_early_values()
         # The outputs themselves would be in the way of what is measured.
-        self.early = Early(observed=replace(first, output=None), again=replace(again, output=None), sums=sums)
+        first, again = (replace(observed, output=None) for observed in (first, again))
+        self.early = Early(observed=first, again=again, sums=sums, dice=dice)
 
     @once
     def revisited(self) -> Observed:
         """A call on the values of the early calls, after the timed region."""
         return self._call_on_early_values()
+
+    @once
+    def revisited_alike(self) -> Observed:
+        """The same with the random numbers of the first early call."""
+        with self.early.dice.as_they_were() if self.early is not None else nullcontext():
+            return self._call_on_early_values()
 
     def _call_on_early_values(self) -> Observed:
         return self.watch(self.bound(*self.inputs(change=self.refilled(tensors.EARLY_SCALE))))
@@ -525,6 +564,10 @@ class Evidence:
     def _poison_in(self, outputs: tuple[Any, ...]) -> list[int]:
         poison = (is_made_of(POISON_BYTE, t, self.torch).sum() if tensors.is_floating(t) else 0 for t in outputs)
         return [int(count) for count in poison]
+
+    def dice(self) -> Dice:
+        """Return what random numbers are drawn from, as it is now."""
+        return dice_of(self.subject, self.torch)
 
     def sums(self) -> dict[str, int]:
         """Return checksums of the benchmark's own tensor arguments."""

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import types
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
-from pytest_gpuperf.checks.lazy import held
-from pytest_gpuperf.checks.places import LIBRARIES
-from pytest_gpuperf.checks.tensors import size_bytes
-from pytest_gpuperf.measure.origins import package_of
+from pytest_gpuperf.checks.sight import in_sight
+from pytest_gpuperf.checks.tensors import size_bytes, write_past_autograd
 
 TOLERANCE = 1e-2
-DEPTH, MOST_VALUES = 5, 500
-"""How far to look for parameters, and at how many values in each step."""
-COPIES = 4
+OF_ALL_CALLS = 0.5
+COPIES = 6
 """Of each gradient, or differences of them, that are held at once."""
 
 
@@ -40,8 +33,33 @@ def _look(evidence: Evidence) -> Iterator[str]:
     after = _gradients(_after_a_call(leaves, evidence))
     for name, gradient in before.items():
         if name in middle and name in after and piling_up(gradient, middle[name], after[name], evidence.torch):
-            yield f"each call adds to the gradient of {name}"
+            added = after[name] - middle[name]
+            if _is_of_all_calls(gradient, added, evidence) and _is_added_to(leaves[name], added, evidence):
+                yield f"each call adds to the gradient of {name}"
             return
+
+
+def _is_of_all_calls(gradient: Any, added: Any, evidence: Evidence) -> bool:
+    """Whether a gradient is as large as if no call had cleared it: accumulating over a few calls is no accident."""
+    norm, calls = evidence.torch.linalg.vector_norm, evidence.timed.record.trials if evidence.timed is not None else 0
+    return bool(norm(gradient.double()) >= OF_ALL_CALLS * calls * norm(added.double()))
+
+
+def _is_added_to(leaf: Any, added: Any, evidence: Evidence) -> bool:
+    """Whether a call adds to what is there: made zero before it, a gradient is what one call adds.
+
+    One that is worked out anew may change as evenly, as where weights are trained in steps of one length.
+    """
+    torch, old = evidence.torch, leaf.grad
+    if old is None or old.is_sparse:
+        return False
+    saved = old.detach().clone()
+    write_past_autograd(old, torch.zeros_like(old), torch)
+    try:
+        now = _gradients(_after_a_call({"": leaf}, evidence)).get("", saved)
+    finally:
+        write_past_autograd(old, saved, torch)
+    return now.shape == added.shape and piling_up(torch.zeros_like(added), added, added + now, torch)
 
 
 def _after_a_call(leaves: Mapping[str, Any], evidence: Evidence) -> Mapping[str, Any]:
@@ -51,63 +69,21 @@ def _after_a_call(leaves: Mapping[str, Any], evidence: Evidence) -> Mapping[str,
 
 
 def _gradients(leaves: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: leaf.grad.detach().clone() for name, leaf in leaves.items() if leaf.grad is not None}
+    """Return copies; sparse ones, of embeddings, in full."""
+    found = {name: leaf.grad.detach() for name, leaf in leaves.items() if leaf.grad is not None}
+    return {name: gradient.to_dense() if gradient.is_sparse else gradient.clone() for name, gradient in found.items()}
 
 
 def _leaves(evidence: Evidence) -> dict[str, Any]:
     """Return the tensors that gradients are gathered in: arguments, and the parameters of modules in sight."""
     torch = evidence.torch
     leaves = dict(evidence.arguments)
-    for value in _in_sight(evidence):
+    for value in in_sight(evidence.subject, torch):
         if isinstance(value, torch.nn.Module):
             leaves.update(value.named_parameters())
         elif isinstance(value, torch.Tensor) and not any(value is leaf for leaf in leaves.values()):
             leaves[f"a tensor of {tuple(value.shape)}"] = value
     return {name: leaf for name, leaf in leaves.items() if leaf.requires_grad and leaf.is_leaf}
-
-
-def _in_sight(evidence: Evidence) -> Iterator[Any]:
-    """Yield what a call may work with: what its arguments, functions and objects hold, and what these hold in turn."""
-    subject = evidence.subject
-    level: list[Any] = [*subject.args, *subject.kwargs.values(), subject.fn]
-    seen: dict[int, Any] = {}
-    for _ in range(DEPTH):
-        new = {id(value): value for outer in level for value in held(outer) if id(value) not in seen}
-        seen |= new
-        yield from new.values()
-        level = [inner for value in islice(new.values(), MOST_VALUES) for inner in _behind(value, evidence.torch)]
-
-
-def _behind(value: Any, torch: Any) -> Iterator[Any]:
-    """Yield what a function names, closes over and has for defaults, or what is in the attributes of an object."""
-    if isinstance(value, functools.partial):
-        yield from (value.func, *value.args, *value.keywords.values())
-    elif isinstance(value, types.MethodType):
-        yield from (value.__self__, value.__func__)
-    elif isinstance(value, types.FunctionType):
-        yield from _named_by(value)
-    elif isinstance(value, torch.optim.Optimizer):
-        yield from (parameter for group in value.param_groups for parameter in group["params"])
-    elif not isinstance(value, torch.Tensor | types.ModuleType | type):
-        owner = getattr(value, "__self__", value)  # of a compiled function, or of one that is wrapped
-        yield from () if isinstance(owner, types.ModuleType) else getattr(owner, "__dict__", {}).values()
-
-
-def _named_by(fn: types.FunctionType) -> Iterator[Any]:
-    if package_of(fn) in LIBRARIES:
-        return
-    yield from (fn.__globals__[name] for name in _names_in(fn.__code__) if name in fn.__globals__)
-    yield from (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())
-    for cell in fn.__closure__ or ():
-        with suppress(ValueError):  # not bound yet
-            yield cell.cell_contents
-
-
-def _names_in(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            yield from _names_in(inner)
 
 
 CHECK = Check(

@@ -17,6 +17,7 @@ from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.compiling import Compilations
 from pytest_gpuperf.checks.evidence import Evidence, FirstCall, Timed
 from pytest_gpuperf.checks.finding import CheckFinding
+from pytest_gpuperf.checks.held_state import held_state
 from pytest_gpuperf.checks.kernel_list import stored_names
 from pytest_gpuperf.checks.launches import KernelUse, kernel_uses
 from pytest_gpuperf.checks.patched import patched_functions
@@ -78,6 +79,7 @@ class Inspection:
             self._evidence.watcher.synchronize()
             self._evidence.first = replace(self._evidence.first, reference_s=time.perf_counter() - self._start_s)
             self._state = process_state(self._evidence.torch)
+            self._note_dice()
             self._start_s = time.perf_counter()
 
     def first_call(self, output: Any, expected: Any) -> None:
@@ -139,10 +141,19 @@ class Inspection:
     def _note_start(self) -> None:
         evidence = self._evidence
         patched = patched_functions(evidence.torch)
-        evidence.first = replace(evidence.first, patched=patched, sums=evidence.sums())
+        evidence.first = replace(
+            evidence.first,
+            patched=patched,
+            sums=evidence.sums(),
+            held=held_state(evidence.subject, evidence.torch),
+        )
         self._state = process_state(evidence.torch)
         evidence.watcher.synchronize()
+        self._note_dice()
         self._start_s = time.perf_counter()
+
+    def _note_dice(self) -> None:
+        self._evidence.first = replace(self._evidence.first, dice=self._evidence.dice())
 
     def _warm_up(self) -> None:
         """Do what is done once in a process, for which no benchmark is to answer."""

@@ -67,7 +67,7 @@ def _steady_delay(own: Inputs, new: Inputs, evidence: Evidence) -> int:
         return 0
     now, delays, foretold = of_new, set[int](), 0
     turns = ((own, of_own), (new, of_new))
-    for (inputs, expected), other in zip(cycle(turns), cycle(reversed(turns))):
+    for (inputs, expected), other in zip(cycle(turns), cycle(turns[::-1]), strict=False):
         delay, changed = _until_it_changes(now, inputs, evidence)
         delays.add(delay)
         if 0 in delays or len(delays) > 1 or not tensors.same_samples(changed, expected, evidence.torch):
@@ -75,18 +75,18 @@ def _steady_delay(own: Inputs, new: Inputs, evidence: Evidence) -> int:
         now, foretold = changed, foretold + delay + 1
         if foretold >= FORETOLD:
             stays = all(_is_again(now, inputs, evidence) for _ in range(2 * delay + 1))
-            return delay if stays and _follows_a_single_call(delay, inputs, *other, evidence) else 0
+            return delay if stays and _follows_a_single_call(delay, inputs, other, evidence) else 0
     return 0
 
 
-def _follows_a_single_call(delay: int, usual: Inputs, other: Inputs, of_other: Samples, evidence: Evidence) -> bool:
+def _follows_a_single_call(delay: int, usual: Inputs, other: tuple[Inputs, Samples], evidence: Evidence) -> bool:
     """Whether one call on other inputs is followed too: a median of the last calls goes to and fro, and ignores it.
 
     It is a call that works, if one out of so many does: as many calls after the output has changed, twice over.
     """
+    inputs_once, expected = other
     evidence.reserve(delay + 1)
-    calls = (evidence.call_unwatched(*inputs).samples for inputs in (other, *repeat(usual, delay)))
-    return any(tensors.same_samples(of_other, samples, evidence.torch) for samples in calls)
+    return any(_is_again(expected, inputs, evidence) for inputs in (inputs_once, *repeat(usual, delay)))
 
 
 def _until_it_changes(before: Samples, inputs: Inputs, evidence: Evidence) -> tuple[int, Samples]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from concurrent.futures import Future
-from itertools import islice
 from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.launches import Observed, listed
+from pytest_gpuperf.checks.sight import held
 from pytest_gpuperf.checks.tensors import is_floating
 from pytest_gpuperf.measure.origins import package_of
-from pytest_gpuperf.measure.tensors import DEPTH
 
-MOST_ITEMS = 256
 FAKE = "FakeTensor"
 """The class of tensors that a compiler passes through code in place of real ones."""
 
@@ -43,14 +41,6 @@ def _look(evidence: Evidence) -> Iterator[str]:
         said = _of_tensor(output, evidence) or _of_closure(output, evidence)
     if said:
         yield said
-
-
-def held(output: Any, depth: int = DEPTH) -> Iterator[Any]:
-    """Yield the output and what its tuples, lists and mappings hold, of long ones the beginning."""
-    yield output
-    if depth and isinstance(output, tuple | list | Mapping):
-        for item in islice(output.values() if isinstance(output, Mapping) else output, MOST_ITEMS):
-            yield from held(item, depth - 1)
 
 
 def computes_when_asked(value: Any) -> bool:

@@ -34,7 +34,7 @@ def apart(one: Samples, other: Samples, torch: Any, share: float = DIFFERENT_SHA
 
 
 def _look(evidence: Evidence) -> Iterator[str]:
-    if _lost_its_graph(evidence):
+    if _lost_its_graph(evidence) and not evidence.is_random:
         yield "the verified output can be differentiated, that of a later call cannot"
     if (_differs_from_verified(evidence) or _drifted(evidence)) and _is_of_the_inputs(evidence):
         yield "for the same inputs, the output after the timed calls is not that before them"
@@ -97,7 +97,8 @@ def _differs_from_verified(evidence: Evidence) -> bool:
     """Compare with the verified call."""
     if not _is_steady(evidence) or evidence.first.sums != evidence.sums() or _moved_on(evidence):
         return False
-    return _apart(evidence.first, evidence.unwatched, evidence, _rounding(evidence))
+    calls = (evidence.unwatched, evidence.unwatched_alike)
+    return all(_apart(evidence.first, now, evidence, _rounding(evidence)) for now in calls)
 
 
 def _moved_on(evidence: Evidence) -> bool:
@@ -112,7 +113,8 @@ def _drifted(evidence: Evidence) -> bool:
     early = evidence.early
     if early is None or not _is_steady(evidence) or early.sums != evidence.sums() or _moved_on(evidence):
         return False
-    return _apart(early.observed, evidence.revisited, evidence, _rounding(evidence))
+    calls = (evidence.revisited, evidence.revisited_alike)
+    return all(_apart(early.observed, now, evidence, _rounding(evidence)) for now in calls)
 
 
 def _depends_on_who_watches(evidence: Evidence) -> bool:
@@ -120,7 +122,16 @@ def _depends_on_who_watches(evidence: Evidence) -> bool:
     if not _is_steady(evidence) or evidence.first.sums != evidence.sums():
         return False
     pairs = (evidence.repeated, evidence.unwatched), (evidence.fresh.observed, evidence.fresh_unwatched)
-    return any(_apart(*pair, evidence) for pair in pairs)
+    return any(_apart(*pair, evidence) for pair in pairs) and _differ_if_watched(evidence)
+
+
+def _differ_if_watched(evidence: Evidence) -> bool:
+    """Compare two more calls, which draw the same random numbers."""
+    own, dice = evidence.subject.inputs(), evidence.dice()
+    watched = [evidence.watch(evidence.bound(*inputs)) for inputs in (own, evidence.copies_of_fresh())]
+    with dice.as_they_were():
+        others = [evidence.call_unwatched(*inputs) for inputs in (own, evidence.copies_of_fresh())]
+    return any(_apart(*pair, evidence) for pair in zip(watched, others, strict=True))
 
 
 def _differs_from_reference(evidence: Evidence) -> bool:

@@ -98,6 +98,10 @@ class Provenance:
             for call in calls
         )
 
+    def is_computed_from(self, tensor: Any, memory: Collection[Storage]) -> bool:
+        """Whether any of this memory, from before the call, went into a tensor by arithmetic."""
+        return not self._origin_of(tensor).computed.isdisjoint(memory)
+
     def moved_from(self, tensor: Any) -> tuple[Any, ...]:
         """Return the kept operands that a tensor was put together from, none if anything was computed."""
         sources = self._origin_of(tensor).all if storage_of(tensor) in self.moved else ()

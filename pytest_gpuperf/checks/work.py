@@ -28,10 +28,27 @@ def shrunk(early: Observed, late: Observed) -> str:
 
 def _look(evidence: Evidence) -> Iterator[str]:
     early = evidence.early
-    if early is not None and _is_steady(early, evidence) and (said := shrunk(early.again, evidence.revisited)):
+    if early is not None and (said := _shrunk(early, evidence)):
         yield said
     elif not evidence.on_gpu and _does_nothing(evidence):
         yield "a call runs no operation, and its output does not depend on its inputs"
+
+
+def _shrunk(early: Early, evidence: Evidence) -> str:
+    """Compare with the second early call, and with the first and its random numbers.
+
+    What is no longer done was done once for all, if the output is what it was, and another for other inputs.
+    """
+    if not _is_steady(early, evidence) or not shrunk(early.again, evidence.revisited):
+        return ""
+    said, now, torch = (
+        shrunk(early.observed, evidence.revisited_alike),
+        evidence.revisited_alike.samples,
+        evidence.torch,
+    )
+    is_as_it_was = tensors.same_samples(early.observed.samples, now, torch)
+    follows = bool(now) and not tensors.same_samples(evidence.repeated.samples, now, torch)
+    return "" if is_as_it_was and follows else said
 
 
 def _look_at_time(evidence: Evidence) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pytest_gpuperf.checks import (
     lazy,
     pageable,
     precision,
+    sight,
     stale,
     streams,
     sync,
@@ -67,11 +68,11 @@ def test_what_a_call_may_take_when_nobody_times_it():
 
 def test_what_an_output_holds():
     inner = {"b": (3, [4])}
-    assert list(lazy.held([1, inner])) == [[1, inner], 1, inner, (3, [4]), 3, [4], 4]
+    assert list(sight.held([1, inner])) == [[1, inner], 1, inner, (3, [4]), 3, [4], 4]
     assert lazy.computes_when_asked(lambda: None)
     assert lazy.computes_when_asked(functools.partial(print))
     assert not any(map(lazy.computes_when_asked, (1, "text", None, int, [])))
-    assert len(list(lazy.held([0] * 1000))) == 1 + lazy.MOST_ITEMS
+    assert len(list(sight.held([0] * 1000))) == 1 + sight.MOST_ITEMS
 
 
 def test_a_small_part_that_is_missing_is_none():
