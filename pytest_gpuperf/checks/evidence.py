@@ -265,6 +265,7 @@ class Evidence:
     def has_memory(self) -> bool:
         """Whether the output depends on the calls before, as far as that can be told."""
         calls: list[TracedCall] = []
+        changed = self._held_otherwise()
         for call in (self.traced, *repeat(None, CALLS_IN_A_ROW)):
             if (traced := call or self._trace()) is None:
                 return False
@@ -274,7 +275,11 @@ class Evidence:
             # What a call made is kept, but takes no time to handle.
             reserve_memory(tensors.size_bytes(traced.provenance.made.values()), self.subject.device, self.torch)
         # What is worked out now and then was not in these calls.
-        return calls[-1].works_with(changed_since(self.first.held, self.subject, self.torch))
+        changed |= self._held_otherwise()
+        return any(call.works_with(changed) for call in calls)
+
+    def _held_otherwise(self) -> set[tuple[str, int]]:
+        return changed_since(self.first.held, self.subject, self.torch)
 
     def _trace(self) -> TracedCall | None:
         args, kwargs = self.subject.inputs()

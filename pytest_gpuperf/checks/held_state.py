@@ -20,8 +20,13 @@ class HeldState:
 
     def is_unchanged(self, tensor: Any) -> bool:
         """Whether it was there before and has not been written to."""
-        known = self.tensors.get(id(tensor))
-        return known is not None and known[0]() is tensor and bool(known[1] == tensor._version)
+        reference, version = self.tensors.get(id(tensor), (_nothing, 0))
+        known = reference()
+        return known is not None and known is tensor and bool(known._version == version)
+
+
+def _nothing() -> None:
+    """Refer to no tensor."""
 
 
 def held_state(subject: Subject, torch: Any) -> HeldState:
