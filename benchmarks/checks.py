@@ -30,6 +30,7 @@ GALLERY = (
     "tests/checks/test_tricks_of_arguments.py",
     "tests/checks/test_tricks_in_hiding.py",
     "tests/checks/test_tricks_by_turns.py",
+    "tests/checks/test_tricks_of_storage.py",
     "tests/checks/test_honest.py",
     "tests/checks/test_honest_variety.py",
     "tests/checks/test_honest_constants.py",
@@ -37,6 +38,10 @@ GALLERY = (
     "tests/checks/test_honest_compiled.py",
     "tests/checks/test_honest_origins.py",
     "tests/checks/test_honest_turns.py",
+    "tests/checks/test_honest_state.py",
+    "tests/checks/test_honest_chance.py",
+    "tests/checks/test_honest_training.py",
+    "tests/checks/test_honest_models.py",
     "tests/checks/test_training_step.py",
     "tests/gpu/test_checks.py",
 )

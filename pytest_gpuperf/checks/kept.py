@@ -74,11 +74,11 @@ def _sources(evidence: Evidence) -> Iterator[_Source]:
 
 def _kept_for(output: Any, provenance: Provenance, evidence: Evidence) -> tuple[Any, ...]:
     """Return the tensor from before the call that an output is, or is a copy of."""
-    place = tensors.storage_of(output)
-    if place in provenance.given or place in provenance.written:
-        return ()
-    if place not in provenance.made:
+    if provenance.is_left_alone(output):
         return (output,)
+    place = tensors.storage_of(output)
+    if place not in provenance.made or place in provenance.given or place in provenance.written:
+        return ()
     if not evidence.arguments:  # copying what a function closes over is a fair benchmark
         return ()
     left_alone = (tensor for place, tensor in provenance.kept.items() if place not in provenance.written)

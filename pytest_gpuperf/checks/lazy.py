@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator
 from concurrent.futures import Future
 from typing import Any
 
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.launches import Observed, listed
+from pytest_gpuperf.checks.places import LIBRARIES
 from pytest_gpuperf.checks.sight import held
 from pytest_gpuperf.checks.tensors import is_floating
 from pytest_gpuperf.measure.origins import package_of
@@ -58,11 +59,18 @@ def _can_be_called(value: Any) -> bool:
     return callable(value) and not isinstance(value, type)
 
 
+def _only_holds(value: Any, given: Collection[int]) -> bool:
+    """Whether an object's attributes are nothing but inputs: whatever it is asked for is still to be computed."""
+    attributes: dict[str, Any] = getattr(value, "__dict__", {}) if package_of(type(value)) not in LIBRARIES else {}
+    return bool(attributes) and all(id(attribute) in given for attribute in attributes.values())
+
+
 def _of_closure(output: Any, evidence: Evidence) -> str:
     """Functions are honest outputs of calls that do something, such as `torch.func.vjp`."""
     if evidence.on_gpu or not any(map(is_floating, evidence.arguments.values())):
         return ""
-    kinds = [type(value).__name__ for value in held(output) if computes_when_asked(value)]
+    given = {id(tensor) for tensor in evidence.arguments.values()}
+    kinds = [type(value).__name__ for value in held(output) if computes_when_asked(value) or _only_holds(value, given)]
     if not kinds or evidence.repeated.launches:
         return ""
     return f"a call runs no operation and returns a {kinds[0]}, which is still to compute something"

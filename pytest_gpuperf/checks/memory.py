@@ -10,6 +10,7 @@ from typing import Any
 from pytest_gpuperf.checks.budget import OutOfTimeError
 from pytest_gpuperf.checks.tensors import bits, size_bytes
 from pytest_gpuperf.checks.watching import dispatch_mode
+from pytest_gpuperf.measure.tensors import is_plain
 
 GPU_BYTES_PER_S = 2e11
 HOST_BYTES_PER_S = 4e8
@@ -73,12 +74,13 @@ def _free_full_blocks(byte: int, like: tuple[Any, ...], torch: Any) -> None:
 
 
 def _fill(byte: int, tensor: Any, torch: Any) -> None:
-    if type(tensor) is not torch.Tensor or not tensor.is_contiguous() or not tensor.numel():
+    if type(tensor) is not torch.Tensor or not is_plain(tensor, torch) or not tensor.numel():
         return
     # What is captured would be part of the graph, and run with it ever after.
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
         return
-    tensor.view(-1).view(torch.uint8).fill_(byte)
+    # All of it is new, whatever the strides.
+    torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage()).fill_(byte)
     if tensor.is_cuda:
         # Whoever writes to it may do so on another stream, and need not wait for what this one does unasked.
         torch.cuda.current_stream(tensor.device).synchronize()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pytest_gpuperf.checks.regions import Runs, meet, merged, runs_of, without
@@ -49,8 +50,8 @@ class Provenance:
     """Operands from before the call."""
     origins: dict[Storage, Origin] = field(default_factory=dict)
     """Of memory that is made or written."""
-    moved: set[Storage] = field(default_factory=set)
-    """Memory that holds nothing but values of kept operands."""
+    moved: dict[Storage, tuple[Any, ...]] = field(default_factory=dict)
+    """Of memory that holds nothing but values of kept operands: these."""
 
     def __post_init__(self) -> None:
         self.given |= self.arguments
@@ -71,7 +72,7 @@ class Provenance:
         read += self._used_by(operation, args, kwargs, to_write=False)
         follows_arguments = not self.given.isdisjoint(map(storage_of, read))
         is_moving = MOVING.match(str(operation)) is not None
-        only_moves = is_moving and bool(read) and not follows_arguments and all(map(self._is_moved, read))
+        moved = self._moved_by(read) if is_moving else ()
         origin = _joined(map(self._origin_of, read))
         for tensor in written:
             self._note_written(tensor, origin)
@@ -79,8 +80,8 @@ class Provenance:
             place = storage_of(tensor)
             self.made[place] = tensor
             self.origins[place] = origin if is_moving else Origin(origin.all)
-            if only_moves:
-                self.moved.add(place)
+            if moved:
+                self.moved[place] = moved
         if follows_arguments:
             self.given.update(map(storage_of, (*written, *made)))
 
@@ -104,19 +105,27 @@ class Provenance:
 
     def moved_from(self, tensor: Any) -> tuple[Any, ...]:
         """Return the kept operands that a tensor was put together from, none if anything was computed."""
-        sources = self._origin_of(tensor).all if storage_of(tensor) in self.moved else ()
-        return tuple(self.kept[source] for source in sources)
+        return self.moved.get(storage_of(tensor), ())
+
+    def is_left_alone(self, tensor: Any) -> bool:
+        """Whether a tensor's memory was there before the call, which has written to none of it so far."""
+        place = storage_of(tensor)
+        if place in self.made or place in self.arguments:
+            return False
+        runs = runs_of(tensor)
+        return place not in self.written or (runs is not None and not meet(runs, self.written[place]))
 
     def _note_written(self, tensor: Any, origin: Origin) -> None:
         place, runs = storage_of(tensor), runs_of(tensor) or ()
-        self.moved.discard(place)
+        self.moved.pop(place, None)
         self.written[place] = merged((*self.written.get(place, ()), *runs))
         before = self.origins.get(place, Origin()) if runs != _all_of(tensor) else Origin()
         self.origins[place] = Origin(before.computed | origin.all, before.handed)
 
-    def _is_moved(self, tensor: Any) -> bool:
-        place = storage_of(tensor)
-        return place in self.moved or place not in self.made
+    def _moved_by(self, read: Iterable[Any]) -> tuple[Any, ...]:
+        """Return the kept operands whose values are all that was read; none if anything else was."""
+        sources = [(tensor,) if self.is_left_alone(tensor) else self.moved_from(tensor) for tensor in read]
+        return tuple(chain.from_iterable(sources)) if all(sources) else ()
 
     def _origin_of(self, tensor: Any) -> Origin:
         place = storage_of(tensor)

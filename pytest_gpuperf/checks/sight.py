@@ -50,7 +50,8 @@ def _behind(value: Any, torch: Any) -> Iterator[Any]:
         yield from (parameter for group in value.param_groups for parameter in group["params"])
     elif not isinstance(value, torch.Tensor | types.ModuleType | type):
         owner = getattr(value, "__self__", value)  # of a compiled function, or of one that is wrapped
-        yield from () if isinstance(owner, types.ModuleType) else getattr(owner, "__dict__", {}).values()
+        if not isinstance(owner, types.ModuleType):
+            yield from (owner, *getattr(owner, "__dict__", {}).values())
 
 
 def _named_by(fn: types.FunctionType) -> Iterator[Any]:
