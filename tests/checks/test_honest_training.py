@@ -428,10 +428,10 @@ def test_momentum_encoder_queue(silent, x):
 
     def f(x):
         k = F.normalize(x, dim=-1)
-        k @ q.t()
+        logits = k @ q.t()
         i = next(p) * 64 % 256
         q[i : i + 64] = k
-        return loss
+        return logits
 
     silent(f, x)
 
