@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 from example_kernels.attention import IMPLEMENTATIONS, attention, with_triton  # noqa: E402
 from example_kernels.attention.layout import lie_well  # noqa: E402
-from example_kernels.attention.reference import attention_naive  # noqa: E402
+from example_kernels.attention.reference import attention_naive, attention_tiled  # noqa: E402
 
 kernel = IMPLEMENTATIONS["triton"]
 HALF_TYPES = (torch.float16, torch.bfloat16)
@@ -179,6 +179,24 @@ def test_float32_by_default_takes_any_scale(scale):
     actual = results(attention, q, k, v, do, scale=scale)
     expected = results(attention_naive, *(x.double() for x in (q, k, v, do)), scale=scale)
     assert ((actual[0] - expected[0]).norm() / expected[0].norm()).item() < 1e-3
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 80, 128, 200, 256])
+def test_rows_of_minus_infinity_huge_logits_and_nan(head_dim, causal):
+    q, k, v, do = (x.detach() for x in inputs(1, 2, 2, 300, 260, head_dim, torch.bfloat16))
+    k[..., 0], q[:, :, 10:20] = -2.0, 0.0
+    q[:, :, 10:20, 0] = 3e38  # their product overflows to −∞ with every key
+    q[:, :, 70] *= 1e4
+    o, *gradients = results(kernel, q, k, v, do, causal=causal, scale=1.0)
+    expected = attention_tiled(q.float(), k.float(), v.float(), causal=causal, scale=1.0)
+    assert (o[:, :, 10:20] == 0).all()
+    assert (gradients[0][:, :, 10:20] == 0).all()
+    assert not any(x.isnan().any() for x in gradients)
+    torch.testing.assert_close(o.float(), expected, rtol=2e-2, atol=2e-2)
+    q[:, :, 190, 3] = float("nan")
+    rows = kernel(q, k, v, causal=causal, scale=1.0).isnan().all(-1)
+    assert rows.nonzero()[:, 2].tolist() == [190, 190]
 
 
 LENGTHS = (4096, 8192, 16384)

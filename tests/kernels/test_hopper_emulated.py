@@ -59,7 +59,8 @@ def run_backward(emulated, q, k, v, do, causal, programs, cohort=2):
     padded = -(-queries // 128) * 128
     delta, lse_log2 = torch.zeros(batch * heads, padded), torch.full((batch * heads, padded), float("inf"))
     delta[:, :queries] = (o * do).sum(-1).view(-1, queries)
-    lse_log2[:, :queries] = lse.view(-1, queries) * LOG2E
+    # As the kernel for D writes it: a row that sees nothing has weights of 2^(S − ∞).
+    lse_log2[:, :queries] = torch.where(lse == -float("inf"), float("inf"), lse * LOG2E).view(-1, queries)
     dq, dk, dv = (torch.full_like(x, float("nan")) for x in (q, k, v))
     launch(
         emulated["hopper_keys_kernel"], programs,
@@ -119,6 +120,19 @@ def test_rows_of_minus_infinity_huge_logits_and_nan(emulated, causal):
     assert o[0, 0, 190].isnan().all()
     torch.testing.assert_close(o, expected, rtol=1e-3, atol=1e-4, equal_nan=True)
     torch.testing.assert_close(lse, expected_lse, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_rows_of_minus_infinity_have_no_gradient_and_leave_others_theirs(emulated, causal):
+    q, k, v, do = make_inputs((1, 1, 1, 200, 150), seed=0)
+    k[..., 0], q[0, 0, 10:20] = -2.0, 0.0
+    expected = run_backward(emulated, q, k, v, do.index_fill(2, torch.arange(10, 20), 0.0), causal, programs=2)
+    q[0, 0, 10:20, 0] = 3e38
+    actual = run_backward(emulated, q, k, v, do, causal, programs=2)
+    assert (actual[0][:, :, 10:20] == 0).all()
+    expected[0][:, :, 10:20] = 0
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-4)
 
 
 def test_a_missing_arrival_is_a_deadlock(monkeypatch):
