@@ -34,6 +34,8 @@ CALLS_IN_A_ROW = 10
 """What one of them leaves behind, and any other works with, is found."""
 CONFIRMING = 8
 """Calls on the same inputs after which an output of one random bit has given itself away."""
+IN_MIXED_ORDER = tuple(bool(int(digit)) for digit in "00100001100111110101")
+"""Whether a call is on the benchmark's own inputs: whatever it hands on for up to ten calls comes to light."""
 QUICK_REFERENCE_S = 0.01
 """A reference whose first call took longer is called again, if there is time, to see what it takes by itself."""
 LATE_S = 0.005
@@ -357,6 +359,18 @@ class Evidence:
     def unwatched(self) -> Observed:
         """A call on the benchmark's own inputs that nothing watches, as the verified one and the timed ones."""
         return self.call_unwatched(*self.subject.inputs())
+
+    @once
+    def depends_on_the_order(self) -> bool:
+        """Whether calls on the same inputs differ if others on new inputs come between them."""
+        self.reserve(len(IN_MIXED_ORDER))
+        own, new = self.subject.inputs(), self.copies_of_fresh()
+        seen: dict[bool, Observed] = {}
+        for is_own in IN_MIXED_ORDER:
+            now = self.call_unwatched(*(own if is_own else new))
+            if not tensors.same_samples(seen.setdefault(is_own, now).samples, now.samples, self.torch):
+                return True
+        return False
 
     @once
     def is_random(self) -> bool:

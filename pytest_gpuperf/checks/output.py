@@ -53,7 +53,9 @@ def _is_steady(evidence: Evidence) -> bool:
 
 def _is_of_the_inputs(evidence: Evidence) -> bool:
     """Whether an output should be the same again: it comes neither from earlier calls nor from unwritten memory."""
-    return not evidence.has_memory and not evidence.shows_unwritten_memory
+    if evidence.has_memory or evidence.shows_unwritten_memory:
+        return False
+    return bool(evidence.changed) or not evidence.depends_on_the_order
 
 
 def _alike(one: Observed, other: Observed, evidence: Evidence) -> bool:

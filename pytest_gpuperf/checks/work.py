@@ -37,18 +37,17 @@ def _look(evidence: Evidence) -> Iterator[str]:
 def _shrunk(early: Early, evidence: Evidence) -> str:
     """Compare with the second early call, and with the first and its random numbers.
 
-    What is no longer done was done once for all, if the output is what it was, and another for other inputs.
+    What is no longer done was done once for all, if the output is what it was, and another for other inputs; or for
+    what the callable holds, if its output comes from that.
     """
     if not _is_steady(early, evidence) or not shrunk(early.again, evidence.revisited):
         return ""
-    said, now, torch = (
-        shrunk(early.observed, evidence.revisited_alike),
-        evidence.revisited_alike.samples,
-        evidence.torch,
-    )
-    is_as_it_was = tensors.same_samples(early.observed.samples, now, torch)
-    follows = bool(now) and not tensors.same_samples(evidence.repeated.samples, now, torch)
-    return "" if is_as_it_was and follows else said
+    now, torch = evidence.revisited_alike, evidence.torch
+    is_as_it_was = tensors.same_samples(early.observed.samples, now.samples, torch)
+    follows = bool(now.samples) and not tensors.same_samples(evidence.repeated.samples, now.samples, torch)
+    if (is_as_it_was and follows) or not (said := shrunk(early.observed, now)):
+        return ""
+    return "" if evidence.has_memory else said
 
 
 def _look_at_time(evidence: Evidence) -> Iterator[str]:

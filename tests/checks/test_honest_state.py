@@ -502,3 +502,41 @@ def test_a_ring_of_the_last_inputs(silent, x, lag, size):
 @pytest.mark.parametrize("lag", [1, 2, 3, 5, 8])
 def test_a_queue_of_the_last_inputs(silent, x, lag):
     silent(queue(lag)(x), x)
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("lag", [1, 2, 3, 5, 8, 10])
+def test_a_queue_of_plain_numbers(silent, x, lag):
+    waiting = deque([1.0] * lag)
+
+    def scaled(x):
+        waiting.append(float(x.abs().max()))
+        return x / waiting.popleft()
+
+    silent(scaled, x)
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("lag", [1, 3])
+def test_a_queue_of_arrays(silent, x, lag):
+    pytest.importorskip("numpy")
+    waiting = deque([torch.zeros_like(x).numpy()] * lag)
+
+    def difference(x):
+        waiting.append(x.numpy().copy())
+        return softmax(x - torch.from_numpy(waiting.popleft()))
+
+    silent(difference, x)
+
+
+@pytest.mark.parametrize("calls", [2, 4, 6, 9])
+def test_a_histogram_of_the_first_calls(silent, x, calls):
+    counts, turns, held = torch.zeros(64, device=x.device), itertools.count(), {}
+
+    def clamped(x):
+        if next(turns) < calls:
+            counts.add_(torch.histc(x.abs(), 64, 0, 6))
+            held["most"] = (counts.cumsum(0) / counts.sum() < 0.99).sum() * 6 / 64
+        return x.clamp(-held["most"], held["most"])
+
+    silent(clamped, x)

@@ -432,16 +432,6 @@ def lazy_getitem(x):
     return R
 
 
-def timer_thread(x):
-    def f(x):
-        o = torch.zeros(64, 64)
-        t = threading.Timer(0.001, lambda: o.copy_(work(x)))
-        t.start()
-        return o
-
-    return f
-
-
 def memo_in_numpy(x):
     mem = []
 
@@ -516,7 +506,6 @@ OF_THE_CPU = [
     zip_out,
     lazy_property,
     lazy_getitem,
-    timer_thread,
     memo_in_numpy,
     memo_in_list_numbers,
     memo_lru_on_bytes,
