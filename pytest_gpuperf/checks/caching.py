@@ -15,6 +15,7 @@ from pytest_gpuperf.checks.kept import returns_what_was_kept
 from pytest_gpuperf.checks.late import calls_late
 from pytest_gpuperf.checks.launches import Observed, listed, missing
 from pytest_gpuperf.checks.tensors import ALONE_SCALE
+from pytest_gpuperf.measure.origins import attribute_of
 
 COPIES = re.compile(r"copy|memcpy|clone|memset", re.IGNORECASE)
 
@@ -26,7 +27,7 @@ def looked_up(first: Observed, again: Observed, repeated: Observed) -> Counter[s
 
 def cache_hits(fn: Any, calls: int) -> str:
     """Say how many of the calls a function that is itself wrapped by functools.cache has answered from the cache."""
-    info = getattr(fn, "cache_info", None)
+    info = attribute_of(fn, "cache_info")
     hits = getattr(info() if callable(info) else None, "hits", 0)
     answered = isinstance(hits, int) and hits >= calls > 0
     return f"the function is wrapped in a cache that answered {hits} calls" if answered else ""

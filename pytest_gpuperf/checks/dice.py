@@ -44,7 +44,7 @@ def dice_of(subject: Subject, torch: Any) -> Dice:
     if torch is not None:
         generators.append(torch.default_generator)
         device = torch.device(subject.device)
-        if device.type == "cuda":
+        if device.type == "cuda" and torch.cuda.is_initialized():
             generators.append(torch.cuda.default_generators[device.index or 0])
         generators += in_sight(subject, torch)
     states = []

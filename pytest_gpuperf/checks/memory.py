@@ -10,6 +10,7 @@ from typing import Any
 from pytest_gpuperf.checks.budget import OutOfTimeError
 from pytest_gpuperf.checks.tensors import bits, size_bytes
 from pytest_gpuperf.checks.watching import dispatch_mode
+from pytest_gpuperf.measure.origins import attribute_of
 from pytest_gpuperf.measure.tensors import is_plain
 
 GPU_BYTES_PER_S = 2e11
@@ -63,7 +64,7 @@ def filling(
 
 def runs_compiled(fn: Any, kernels: Iterable[str]) -> bool:
     """Whether a callable is compiled, or has launched kernels as torch.compile names them."""
-    return hasattr(fn, MADE_BY_COMPILE) or any(COMPILED.match(name) for name in kernels)
+    return attribute_of(fn, MADE_BY_COMPILE) is not None or any(COMPILED.match(name) for name in kernels)
 
 
 def _free_full_blocks(byte: int, like: tuple[Any, ...], torch: Any) -> None:

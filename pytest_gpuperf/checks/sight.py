@@ -17,14 +17,17 @@ from pytest_gpuperf.measure.tensors import DEPTH
 STEPS, MOST_VALUES = 5, 500
 """How far to look, and at how many values in each step."""
 MOST_ITEMS = 256
+PLAIN = (tuple, list, dict)
+"""What can be looked through before the first call: other mappings may do work, or read files, for each value."""
 
 
-def held(output: Any, depth: int = DEPTH) -> Iterator[Any]:
+def held(output: Any, depth: int = DEPTH, kinds: tuple[type, ...] = (tuple, list, Mapping)) -> Iterator[Any]:
     """Yield the output and what its tuples, lists and mappings hold, of long ones the beginning."""
     yield output
-    if depth and isinstance(output, tuple | list | Mapping):
-        for item in islice(output.values() if isinstance(output, Mapping) else output, MOST_ITEMS):
-            yield from held(item, depth - 1)
+    if depth and isinstance(output, kinds):
+        items: Any = output.values() if isinstance(output, Mapping) else output
+        for item in islice(items, MOST_ITEMS):
+            yield from held(item, depth - 1, kinds)
 
 
 def in_sight(subject: Subject, torch: Any) -> Iterator[Any]:
@@ -32,10 +35,13 @@ def in_sight(subject: Subject, torch: Any) -> Iterator[Any]:
     level: list[Any] = [*subject.args, *subject.kwargs.values(), subject.fn]
     seen: dict[int, Any] = {}
     for _ in range(STEPS):
-        new = {id(value): value for outer in level for value in held(outer) if id(value) not in seen}
+        new = {id(value): value for outer in level for value in held(outer, kinds=PLAIN) if id(value) not in seen}
         seen |= new
         yield from new.values()
-        level = [inner for value in islice(new.values(), MOST_VALUES) for inner in _behind(value, torch)]
+        level = []
+        for value in islice(new.values(), MOST_VALUES):
+            with suppress(Exception):  # attributes may be anything, and refuse to be asked for
+                level += _behind(value, torch)
 
 
 def _behind(value: Any, torch: Any) -> Iterator[Any]:

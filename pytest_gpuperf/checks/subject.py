@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_gpuperf.measure.origins import attribute_of
+
 Inputs = tuple[Sequence[Any], Mapping[str, Any]]
 
 MARKED_IN_PLACE = "_"
@@ -38,6 +40,6 @@ class Subject:
         By `setup`, which gives every call its own; by torch's naming of operations in place (`relu_`); or by an
         argument of the name `out`.
         """
-        name = getattr(self.fn, "__name__", "")
+        name = attribute_of(self.fn, "__name__")
         in_place = isinstance(name, str) and name.endswith(MARKED_IN_PLACE) and not name.endswith("__")
         return self.setup is not None or in_place or "out" in self.kwargs

@@ -23,3 +23,11 @@ def module_of(value: Any) -> str:
 def package_of(value: Any) -> str:
     """Return the first part of that name."""
     return module_of(value).partition(".")[0]
+
+
+def attribute_of(value: object, name: str, default: Any = None) -> Any:
+    """Return an attribute, or a default where an object refuses to be asked, be it with an error of its own."""
+    try:
+        return getattr(value, name, default)
+    except Exception:
+        return default

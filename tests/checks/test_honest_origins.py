@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Mapping
 
 import pytest
 
@@ -121,3 +122,41 @@ def test_tensors_of_functions_that_say_anything_are_found(x, said):
 
     closing_over.__module__ = SAID[said]
     assert held_tensor(closing_over, torch, x.device.type) == "closure variable x"
+
+
+class Refusing:
+    """Answers no question about its attributes."""
+
+    def __call__(self, x):
+        return torch.softmax(x, -1)
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+class Loading(Mapping):
+    """Loads a value when it is asked for, and counts how often it is."""
+
+    loaded = 0
+
+    def __getitem__(self, key):
+        self.loaded += 1
+        return torch.full((128,), 2.0)
+
+    def __iter__(self):
+        return iter(("weight",))
+
+    def __len__(self):
+        return 1
+
+
+def test_objects_that_refuse_to_be_asked(silent, x):
+    silent(Refusing(), x)
+    refusing = Refusing()
+    silent(lambda x: refusing(x) * 2, x)
+
+
+def test_mappings_that_load_what_they_hold_are_left_to_the_callable(silent, x):
+    files = Loading()
+    silent(lambda x: x * 2 + len(files), x)
+    assert files.loaded == 0
