@@ -36,8 +36,18 @@ def held_state(subject: Subject, torch: Any) -> HeldState:
 
 
 def changed_since(before: HeldState, subject: Subject, torch: Any) -> set[tuple[str, int]]:
-    """Return the memory of tensors that have been replaced or written to since."""
-    return {storage_of(tensor) for tensor in _tensors_of(subject, torch) if not before.is_unchanged(tensor)}
+    """Return the memory of tensors that have been replaced or written to since.
+
+    A module's buffers count together: torch does not count what batch normalisation writes to its averages.
+    """
+    tensors = _tensors_of(subject, torch)
+    changed = [tensor for tensor in tensors if not before.is_unchanged(tensor)]
+    ids = set(map(id, changed))
+    for module in in_sight(subject, torch):
+        if isinstance(module, torch.nn.Module):
+            buffers = [buffer for buffer in module.buffers(recurse=False) if is_plain(buffer, torch)]
+            changed += buffers if any(id(buffer) in ids for buffer in buffers) else []
+    return {storage_of(tensor) for tensor in changed}
 
 
 def _tensors_of(subject: Subject, torch: Any) -> list[Any]:

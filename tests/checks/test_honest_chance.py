@@ -50,12 +50,12 @@ def of_many_layers(draw, share):
 
 def of_trained_layers(draw, share):
     torch.manual_seed(0)
-    layers = [nn.Linear(128, 128) for _ in range(4)]
+    layers = nn.ModuleList(nn.Linear(128, 128) for _ in range(4))
 
     def through(x):
-        for layer in layers:
+        for layer in layers.to(x.device):
             if draw() < share:
-                x = x + layer.to(x.device)(x)
+                x = x + layer(x)
         return x
 
     return through

@@ -468,3 +468,18 @@ def test_every_optimiser_with_a_schedule(silent, x, name):
         return loss.detach()
 
     silent(step, x)
+
+
+@pytest.mark.parametrize("calls", [2, 4, 6, 10])
+@pytest.mark.parametrize("momentum", [0.1, 0.5, None])
+def test_averages_that_are_frozen_after_the_first_calls(silent, x, momentum, calls):
+    norm, turns = nn.BatchNorm1d(128, momentum=momentum).to(x.device), itertools.count()
+
+    def normalised(x):
+        norm.train()
+        if next(turns) < calls:
+            norm(x)
+        norm.eval()
+        return norm(x)
+
+    silent(normalised, x)

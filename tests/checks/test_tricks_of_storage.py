@@ -329,7 +329,12 @@ def transposes_input(x):
 
 
 def empty_strided_out(x):
-    return lambda x: torch.empty_strided((64, 128), (1, 64), device=x.device).add_(0 * x)
+    def f(x):
+        o = torch.empty_strided((64, 128), (1, 64), device=x.device)
+        o[:32] = x[:32].exp()
+        return o
+
+    return f
 
 
 def new_empty_part(x):
