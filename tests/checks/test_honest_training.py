@@ -130,7 +130,7 @@ def test_clip(silent, x):
 
 def test_lbfgs(silent, x):
     w = nn.Parameter(rnd(x, 128))
-    o = torch.optim.LBFGS([w], max_iter=3)
+    o = torch.optim.LBFGS([w], max_iter=3, history_size=10)
 
     def step(x):
         def closure():
