@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import repeat
 from typing import Any, TypeVar
 
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget, OutOfTimeError
+from pytest_gpuperf.checks.calls import Early, FirstCall, FreshCall, OtherStart, PoisonedCall, Timed, TracedCall
 from pytest_gpuperf.checks.dice import Dice, dice_of
-from pytest_gpuperf.checks.held_state import HeldState, changed_since
+from pytest_gpuperf.checks.held_state import changed_since
 from pytest_gpuperf.checks.launches import Launch, Observed
 from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_made_of, reserve_memory, runs_compiled
 from pytest_gpuperf.checks.provenance import Provenance
@@ -22,7 +23,6 @@ from pytest_gpuperf.checks.subject import SYNC, Inputs, Subject
 from pytest_gpuperf.checks.waits import Waits, cuda_waits, reading_waits
 from pytest_gpuperf.checks.watching import Watcher, dispatch_mode
 from pytest_gpuperf.measure.origins import module_of
-from pytest_gpuperf.measure.samples import RunRecord
 from pytest_gpuperf.measure.tensors import mapped
 
 T = TypeVar("T")
@@ -40,108 +40,6 @@ QUICK_REFERENCE_S = 0.01
 """A reference whose first call took longer is called again, if there is time, to see what it takes by itself."""
 LATE_S = 0.005
 """How long to wait for work that goes on after a call has returned."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstCall:
-    """What is known from the verified call and from before it."""
-
-    output: Any = None
-    samples: tuple[Any, ...] = ()
-    written: tuple[Any, ...] = ()
-    """Samples of the arguments that it wrote to."""
-    memory: tuple[tuple[str, int], ...] = ()
-    """Where the output's tensors are."""
-    expected_memory: tuple[tuple[str, int], ...] = ()
-    """Where the reference's output for the same inputs was."""
-    expected_samples: tuple[Any, ...] = ()
-    reference_s: float | None = None
-    sums: Mapping[str, int] = field(default_factory=dict)
-    """Checksums of the tensor arguments before any call."""
-    dice: Dice = field(default_factory=Dice)
-    held: HeldState = field(default_factory=HeldState)
-    """What the callable held then."""
-    patched: tuple[str, ...] = ()
-    """Functions that were not the originals then."""
-    state_changes: tuple[str, ...] = ()
-    """Settings of the process that were others after the call, in words."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Early:
-    """Two calls on the same fresh values, before the timed region."""
-
-    observed: Observed
-    again: Observed
-    sums: Mapping[str, int]
-    """Checksums of the benchmark's own arguments at the time."""
-    dice: Dice
-    """As they were before the first of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
-    """What is known of the timed region."""
-
-    record: RunRecord
-    timer: str
-    compilations: int = 0
-    """How often something was compiled or tuned in it or in its warm-up."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreshCall:
-    """A call on fresh values in fresh buffers."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    before: dict[str, Any]
-    """Copies of the tensor arguments as they were given, by name."""
-    after: dict[str, Any]
-    """The same arguments after the call."""
-    changed: tuple[str, ...]
-    """The names of those that the call wrote to."""
-    observed: Observed
-
-
-@dataclass(frozen=True, slots=True)
-class OtherStart:
-    """One argument before and after a call that differs from the fresh call in it alone, and the rest of its output."""
-
-    before: Any
-    after: Any
-    samples: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoisonedCall:
-    """A call that found only poison in the memory it was given."""
-
-    unwritten: tuple[tuple[int, int], ...]
-    """(elements that show poison and do not without it, all elements) of each floating output, in their order."""
-    is_late: bool
-    """Whether the output went on changing after the call had returned."""
-    left_running: tuple[str, ...]
-    """Names of the threads that it started and left behind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedCall:
-    """A call on the benchmark's own inputs whose operations were followed."""
-
-    provenance: Provenance
-    outputs: tuple[Any, ...]
-    """The tensors of its output, empty ones left out."""
-
-    def works_with(self, memory: Collection[tuple[str, int]]) -> bool:
-        """Whether an output was computed from this memory, and from the inputs."""
-        follows = (output for output in self.outputs if tensors.storage_of(output) in self.provenance.given)
-        return any(self.provenance.is_computed_from(output, memory) for output in follows)
-
-    def remembers(self, calls: Collection[TracedCall]) -> bool:
-        """Whether an output comes from memory that hands something on from one of these calls to another."""
-        provenances = [call.provenance for call in calls]
-        return any(self.provenance.comes_from(output, provenances) for output in self.outputs)
 
 
 def _is_of_a_pool(thread: threading.Thread) -> bool:

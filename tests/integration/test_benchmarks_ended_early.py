@@ -45,6 +45,7 @@ def ended_at(line: str, script: str, *options: object) -> tuple[int, str]:
 ENDING = """
 import os, signal
 from early_end import EndedEarly
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
 with EndedEarly() as ended:
     pass
 print(bool(ended), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
