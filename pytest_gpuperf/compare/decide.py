@@ -37,6 +37,10 @@ class _Case:
     def counts(self) -> tuple[int, int]:
         return len(self.baseline), len(self.runs)
 
+    @property
+    def clocks_ghz(self) -> tuple[float | None, float | None]:
+        return mean_clock_ghz(self.baseline), mean_clock_ghz(self.runs)
+
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
@@ -127,8 +131,7 @@ def _clock_only(case: _Case) -> _Judged | None:
     raw = case.raw
     if case.arms.sensitivity is None or raw is None or not _certain(case, slower(raw, case.raw_arms, case.policy)):
         return None
-    clocks = mean_clock_ghz(case.baseline), mean_clock_ghz(case.runs)
-    return _Judged("inconclusive", reasons.clock_only(case.policy.clock_name, raw.estimate, *clocks))
+    return _Judged("inconclusive", reasons.clock_only(case.policy.clock_name, raw.estimate, *case.clocks_ghz))
 
 
 def _short_of_runs(case: _Case, seen: Difference) -> _Judged | None:
@@ -148,7 +151,8 @@ def _unchanged(case: _Case, seen: Difference) -> _Judged | None:
 def _too_noisy(case: _Case, seen: Difference) -> _Judged:
     visible = smallest_visible(seen, len(case.baseline), case.policy)
     more = more_runs(seen, len(case.baseline), case.policy)
-    return _Judged("inconclusive", reasons.too_noisy(seen, visible, more), more)
+    clock = reasons.clock_change(case.policy.clock_name, *case.clocks_ghz)
+    return _Judged("inconclusive", reasons.too_noisy(seen, visible, more, clock), more)
 
 
 def _certain(case: _Case, tests: Tests) -> bool:

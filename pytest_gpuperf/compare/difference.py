@@ -30,6 +30,10 @@ class Difference:
     new_run: float
     new_count: int
     dof: float
+    clock: float = 0.0
+    """The part of `fixed` that comes from adjusting for the clock."""
+    sessions: float = 0.0
+    """The part of `fixed` that comes from sessions that differ."""
 
     @property
     def spread(self) -> float:
@@ -77,14 +81,17 @@ def difference(arms: Arms, prior: Prior | None, *, interleaved: bool = False) ->
         return None
     (of_baseline, _), (of_new, _) = spread
     parts = _mean_parts(spread, len(old), len(new))
-    extra = [(arms.clock_variance, max(1.0, len(old) - 1.0))] if arms.clock_variance > 0 else []
-    extra += _session_parts(squares, arms)
+    of_clock = [(arms.clock_variance, max(1.0, len(old) - 1.0))] if arms.clock_variance > 0 else []
+    of_sessions = _session_parts(squares, arms)
+    extra = [*of_clock, *of_sessions]
     return Difference(
         estimate=mean(new) - mean(old),
         fixed=of_baseline / len(old) + math.fsum(v for v, _ in extra),
         new_run=of_new,
         new_count=len(new),
         dof=satterthwaite([*parts, *extra]),
+        clock=math.fsum(v for v, _ in of_clock),
+        sessions=math.fsum(v for v, _ in of_sessions),
     )
 
 

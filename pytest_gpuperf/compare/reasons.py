@@ -52,14 +52,25 @@ def too_few(baseline_count: int, policy: Policy) -> str:
     return f"the baseline has only {runs(baseline_count)}: extend it by {needed} to compare with"
 
 
-def too_noisy(seen: Difference, visible: float | None, more: int | None) -> str:
-    """Tell the spread, the smallest slowdown that would have been seen, and what would resolve it."""
+def too_noisy(seen: Difference, visible: float | None, more: int | None, clock: str = "") -> str:
+    """Tell the spread, the smallest slowdown that would have been seen, and what would resolve it.
+
+    `clock` says how which clock changed. It is blamed, or the sessions are, where that matters more than the spread.
+    """
     seen_part = ""
     if visible is not None and visible > math.log(HOPELESS_RATIO):
         seen_part = f": nothing short of {HOPELESS_RATIO} times as slow is visible"
     elif visible is not None:
         seen_part = f": the smallest slowdown visible is {percent(visible)}"
-    return f"between-run spread {fine_percent(seen.spread)}{seen_part}; {remedy(more)}"
+    of_runs = seen.standard_error() ** 2 - seen.clock - seen.sessions
+    blamed, help_for_it = "", "time it more steadily or extend the baseline"
+    if seen.clock > max(of_runs, seen.sessions):
+        blamed = f", and adjusting for {clock} adds {fine_percent(math.sqrt(seen.clock))}"
+        help_for_it = "compare at the same clock, or extend the baseline by a session at this one"
+    elif seen.sessions > of_runs:
+        blamed = f", and its sessions differ by more: {fine_percent(math.sqrt(seen.sessions))}"
+        help_for_it = "extend the baseline by more sessions"
+    return f"between-run spread {fine_percent(seen.spread)}{blamed}{seen_part}; {remedy(more, help_for_it)}"
 
 
 def not_yet_certain(seen: Difference, more: int | None) -> str:
@@ -67,10 +78,10 @@ def not_yet_certain(seen: Difference, more: int | None) -> str:
     return f"looks {change(seen.estimate)}, not yet certain; {remedy(more)}"
 
 
-def remedy(more: int | None) -> str:
-    """Tell how many more runs would settle it."""
+def remedy(more: int | None, otherwise: str = "time it more steadily or extend the baseline") -> str:
+    """Tell how many more runs would settle it, or what would help where runs do not."""
     if more is None:
-        return "forty more runs would not settle it: time it more steadily or extend the baseline"
+        return f"forty more runs would not settle it: {otherwise}"
     return f"needs {runs(more, 'more ')}"
 
 
@@ -83,3 +94,8 @@ def clock_only(name: str, raw: float, baseline_ghz: float | None, new_ghz: float
     """Tell a slowdown that is the clock's (of this name) and not the code's."""
     clocks = "" if baseline_ghz is None or new_ghz is None else f": {new_ghz:.2f} GHz instead of {baseline_ghz:.2f}"
     return f"{name}, not the code ({change(raw)} as measured, not at the same clock{clocks})"
+
+
+def clock_change(name: str, baseline_ghz: float | None, new_ghz: float | None) -> str:
+    """Return `the card's clock (1.98 → 1.73 GHz)`."""
+    return name if baseline_ghz is None or new_ghz is None else f"{name} ({baseline_ghz:.2f} → {new_ghz:.2f} GHz)"

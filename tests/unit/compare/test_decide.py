@@ -225,9 +225,31 @@ class TestClock:
         new = [clocked(4 + e, [1.8 * step] * 4, sensitivity) for e in noise[10:]]
         assert decide(baseline, new, POLICY, None).verdict in ("inconclusive", "unchanged")
 
+    def test_a_clock_that_the_baseline_has_not_met_is_blamed_rather_than_runs_that_agree(
+        self, clocked: Callable
+    ) -> None:
+        noise = normal(6, 0.002, 18)
+        baseline = [clocked(4 + e, [1.4] * 4) for e in noise[:10]]
+        new = [clocked(4 + e, [1.9] * 4) for e in noise[10:]]
+        decision = decide(baseline, new, Policy(clock_error=0.5), None)
+        assert decision.verdict == "inconclusive"
+        assert decision.reason.startswith(
+            "between-run spread 0.2 %, and adjusting for the card's clock (1.40 → 1.90 GHz) adds 15 %: the smallest"
+        )
+        assert decision.reason.endswith("compare at the same clock, or extend the baseline by a session at this one")
+
     def test_the_sensitivity_is_reported(self, clocked: Callable) -> None:
         decision = decide(*self.arms(clocked), POLICY, None)
         assert decision.clock_sensitivity == pytest.approx(0.9, abs=0.1)
+
+
+def test_sessions_that_differ_are_blamed_rather_than_runs_that_agree(runs: Callable) -> None:
+    levels = {"a": 4.0, "b": 4.1, "c": 3.9}
+    baseline = [run for name, level in levels.items() for run in runs(level + normal(1, 0.002, 5), session=name)]
+    decision = decide(baseline, runs(4.05 + normal(2, 0.002, 8), session="now"), POLICY, None)
+    assert decision.verdict == "inconclusive"
+    assert decision.reason.startswith("between-run spread 0.2 %, and its sessions differ by more: 1")
+    assert decision.reason.endswith("extend the baseline by more sessions")
 
 
 def test_what_the_device_was_told_of_is_a_finding(runs: Callable) -> None:
