@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from pytest_gpuperf.checks import tensors
 from pytest_gpuperf.checks.budget import Budget, OutOfTimeError
-from pytest_gpuperf.checks.calls import Early, FirstCall, FreshCall, OtherStart, PoisonedCall, Timed, TracedCall
 from pytest_gpuperf.checks.dice import Dice, dice_of
 from pytest_gpuperf.checks.held_state import changed_since
+from pytest_gpuperf.checks.known_calls import Early, FirstCall, FreshCall, OtherStart, PoisonedCall, Timed, TracedCall
 from pytest_gpuperf.checks.launches import Launch, Observed
 from pytest_gpuperf.checks.memory import POISON_BYTE, filling, is_made_of, reserve_memory, runs_compiled
 from pytest_gpuperf.checks.provenance import Provenance

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_gpuperf.checks.budget import Budget, OutOfTimeError
-from pytest_gpuperf.checks.calls import FirstCall, Timed
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.compiling import Compilations
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.finding import CheckFinding
 from pytest_gpuperf.checks.held_state import held_state
 from pytest_gpuperf.checks.kernel_list import stored_names
+from pytest_gpuperf.checks.known_calls import FirstCall, Timed
 from pytest_gpuperf.checks.launches import KernelUse, kernel_uses
 from pytest_gpuperf.checks.patched import patched_functions
 from pytest_gpuperf.checks.registry import WITH_TENSORS, WITHOUT_TENSORS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pytest_gpuperf.checks.calls import FirstCall
 from pytest_gpuperf.checks.chance import Samples, differ_in_many, tell_apart
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.checks.known_calls import FirstCall
 from pytest_gpuperf.checks.launches import Observed
 from pytest_gpuperf.checks.tensors import (
     DIFFERENT_SHARE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 from pytest_gpuperf.checks.budget import Budget
-from pytest_gpuperf.checks.calls import FirstCall
 from pytest_gpuperf.checks.evidence import Evidence
 from pytest_gpuperf.checks.inspection import Inspected
 from pytest_gpuperf.checks.kernel_list import stored_names
+from pytest_gpuperf.checks.known_calls import FirstCall
 from pytest_gpuperf.checks.launches import kernel_uses
 from pytest_gpuperf.checks.subject import Subject
 from pytest_gpuperf.checks.watching import watcher_for

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_gpuperf.checks import tensors
-from pytest_gpuperf.checks.calls import Early
 from pytest_gpuperf.checks.check import Check
 from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.checks.known_calls import Early
 from pytest_gpuperf.checks.launches import SHRUNK_SHARE, Observed, listed, missing
 from pytest_gpuperf.measure.notes import told_us
 

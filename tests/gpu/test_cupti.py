@@ -7,7 +7,6 @@ from statistics import mean, median
 
 import pytest
 
-from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.cupti import Cupti, detach
 from pytest_gpuperf.measure.device_profile import profiled
 from pytest_gpuperf.measure.measure import measure
@@ -17,13 +16,6 @@ from pytest_gpuperf.settings import BenchmarkSettings
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 KERNELS = 60
-
-
-@pytest.fixture(scope="module")
-def backend():
-    made = backend_for("cuda")
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -21,13 +21,6 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-@pytest.fixture(scope="module")
-def backend():
-    made = backend_for("cuda")
-    yield made
-    made.close()
-
-
 def run(call, backend, *, setup=None, **settings):
     plan = Plan(
         benchmark=BenchmarkId(node_id="test"),

@@ -5,19 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pytest_gpuperf.cli import main
-from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.batch import Target
 from pytest_gpuperf.measure.ceilings import measure_ceilings
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
-
-@pytest.fixture(scope="module")
-def backend():
-    made = backend_for("cuda")
-    yield made
-    made.close()
 
 
 def test_ceilings_are_in_the_order_that_every_card_has_them(backend):

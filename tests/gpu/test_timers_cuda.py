@@ -8,7 +8,6 @@ import math
 
 import pytest
 
-from pytest_gpuperf.measure.backends import backend_for
 from pytest_gpuperf.measure.device_profile import profiled
 from pytest_gpuperf.measure.errors import GraphUnavailableError, NoGpuWorkError
 from pytest_gpuperf.measure.measure import measure
@@ -21,13 +20,6 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 TIMERS = ("events", "graph", "kernel", "wall")
 MEBIBYTE_ELEMENTS = 1 << 18
 """Of float32."""
-
-
-@pytest.fixture(scope="module")
-def backend():
-    made = backend_for("cuda")
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "benchmarks" / "kernel_tables.py"
-
 
 @pytest.fixture(scope="module")
-def tables():
-    spec = importlib.util.spec_from_file_location("kernel_tables", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kernel_tables"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["kernel_tables"]
+def tables(script_module):
+    return script_module("kernel_tables")
 
 
 def softmax_row(problem, of_copy=1.0, torch=1.5, compiled=1.2):

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
-
-SOURCE = Path(__file__).resolve().parents[2] / "benchmarks" / "step_tables.py"
 
 
 @pytest.fixture(scope="module")
-def tables():
-    spec = importlib.util.spec_from_file_location("step_tables", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["step_tables"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["step_tables"]
+def tables(script_module):
+    return script_module("step_tables")
 
 
 @pytest.mark.parametrize(

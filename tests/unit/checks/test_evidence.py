@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.checks.budget import Budget
-from pytest_gpuperf.checks.calls import FirstCall
 from pytest_gpuperf.checks.evidence import Evidence
+from pytest_gpuperf.checks.known_calls import FirstCall
 from pytest_gpuperf.checks.subject import Subject
 from pytest_gpuperf.checks.watching import watcher_for
 
